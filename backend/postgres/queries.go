@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"embed"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+)
+
+// Schema creates what the backend needs: a table, a sequence and an index. Its
+// statements are idempotent. It names no schema, so it lands in the first one of
+// the search_path.
+//
+//go:embed schema.sql
+var Schema string
+
+//go:embed queries/*.sql
+var queryFiles embed.FS
+
+// The statements. Each is told its own name as its first argument, does nothing
+// under another one, and answers with its name first: behind a pooler that mixes
+// prepared statements up, one of ours run in place of another changes nothing
+// and is noticed.
+const (
+	acquire    = "acquire"
+	checkpoint = "checkpoint"
+	forget     = "forget"
+	read       = "read"
+	release    = "release"
+	renew      = "renew"
+	restore    = "restore"
+	sweep      = "sweep"
+	why        = "why"
+)
+
+var statementNames = []string{acquire, checkpoint, forget, read, release, renew, restore, sweep, why}
+
+// statement is one of ours, prepared when it is first used.
+type statement struct {
+	text     string
+	prepared atomic.Pointer[sql.Stmt]
+}
+
+// loadStatements reads the statements with their relations qualified by schema,
+// or by the search_path where schema is empty.
+func loadStatements(schema string) (map[string]*statement, error) {
+	qualify := strings.NewReplacer()
+	if schema != "" {
+		if !utf8.ValidString(schema) || strings.ContainsRune(schema, 0) || len(schema) > maxIdentifier {
+			return nil, fmt.Errorf("schema %.80q is not an identifier of at most %d bytes", schema, maxIdentifier)
+		}
+		ident := `"` + strings.ReplaceAll(schema, `"`, `""`) + `".`
+		qualify = strings.NewReplacer(
+			"worklease_leases", ident+"worklease_leases",
+			"'worklease_fencing_seq'", "'"+strings.ReplaceAll(ident, "'", "''")+"worklease_fencing_seq'",
+		)
+	}
+	statements := make(map[string]*statement, len(statementNames))
+	for _, name := range statementNames {
+		text, err := queryFiles.ReadFile("queries/" + name + ".sql")
+		if err != nil {
+			return nil, err
+		}
+		statements[name] = &statement{text: qualify.Replace(string(text))}
+	}
+	return statements, nil
+}
+
+// maxIdentifier is NAMEDATALEN - 1 (PostgreSQL, "Lexical Structure"); the server
+// would cut a longer name.
+const maxIdentifier = 63
+
+// sent is a statement's name that counts how often it was sent: database/sql
+// asks a Valuer for its value once for each attempt, and makes another by itself
+// when a connection broke, perhaps after the server had executed the first.
+type sent struct {
+	name  string
+	times int
+}
+
+// Value implements driver.Valuer.
+func (s *sent) Value() (driver.Value, error) {
+	s.times++
+	return s.name, nil
+}
+
+// errMisrouted says that the answer was that of another statement.
+var errMisrouted = errors.New("another statement answered")
+
+// row runs a statement and scans its only row into dest. It returns
+// sql.ErrNoRows where it answered none, and whether it was sent more than once,
+// so that its answer may be the echo of its own first execution.
+func (b *Backend) row(ctx context.Context, name string, args []any, dest ...any) (resent bool, err error) {
+	s := &sent{name: name}
+	var answered string
+	args = append([]any{s}, args...)
+	dest = append([]any{&answered}, dest...)
+	if b.pooler {
+		err = b.transact(ctx, name, args, dest)
+	} else {
+		err = b.prepared(ctx, name, args, dest)
+	}
+	if err == nil && answered != name {
+		err = fmt.Errorf("%w: %q in place of %q", errMisrouted, answered, name)
+	}
+	return s.times > 1, b.explain(ctx, err)
+}
+
+// prepared runs a statement prepared: one round trip once a connection knows it.
+func (b *Backend) prepared(ctx context.Context, name string, args, dest []any) error {
+	s := b.statements[name]
+	stmt := s.prepared.Load()
+	if stmt == nil {
+		fresh, err := b.db.PrepareContext(ctx, s.text)
+		if err != nil {
+			return err
+		}
+		if s.prepared.CompareAndSwap(nil, fresh) {
+			stmt = fresh
+		} else {
+			stmt = s.prepared.Load()
+			_ = fresh.Close() // somebody else was faster
+		}
+	}
+	return stmt.QueryRowContext(ctx, args...).Scan(dest...)
+}
+
+// transact runs a statement unprepared in a transaction of its own, so that a
+// transaction-mode pooler keeps all its messages on one server connection.
+func (b *Backend) transact(ctx context.Context, name string, args, dest []any) error {
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := tx.QueryRowContext(ctx, b.statements[name].text, args...).Scan(dest...); err != nil {
+		_ = tx.Rollback() // the first error says more
+		return err
+	}
+	return tx.Commit()
+}

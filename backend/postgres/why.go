@@ -1,0 +1,133 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/aetomala/worklease/backend"
+)
+
+// standing is what a row says about a lease.
+type standing struct {
+	found     bool
+	holder    string
+	token     int64
+	exit      string
+	remaining time.Duration
+}
+
+// of reports whether the row is still record's.
+func (s standing) of(record backend.LeaseRecord) bool {
+	return s.found && s.holder == record.HolderID && uint64(s.token) == record.FencingToken
+}
+
+// over reports whether the lease has lapsed or was left.
+func (s standing) over() bool { return s.exit != "" || s.remaining <= 0 }
+
+// errUnexplained is for a statement that wrote nothing although the row gives no
+// reason: the reason has passed since, or another statement was executed in its
+// place. It is no verdict.
+var errUnexplained = errors.New("nothing was written and the lease gives no reason: outcome unknown")
+
+// errResent is for a refusal that may be the echo of the same call's first
+// execution. It is no verdict.
+var errResent = errors.New("refused after the connection broke and the statement was sent again: outcome unknown")
+
+// why asks for the row, in a statement and a snapshot of its own: one that writes
+// and looks at once would see the row as it was before it waited for its lock.
+func (b *Backend) why(ctx context.Context, workID string) (standing, error) {
+	var s standing
+	var remaining int64
+	_, err := b.row(ctx, why, []any{workID}, &s.found, &s.holder, &s.token, &s.exit, &remaining)
+	s.remaining = time.Duration(remaining) * time.Microsecond
+	return s, err
+}
+
+// refused turns the row behind a write that was refused into a verdict: fenced
+// unless the row is still record's, expired where lapsed says so of it.
+func (b *Backend) refused(ctx context.Context, record backend.LeaseRecord, lapsed func(standing) bool) error {
+	s, err := b.why(ctx, record.WorkID)
+	switch {
+	case err != nil:
+		return err
+	case !s.of(record):
+		return backend.ErrFenced
+	case lapsed(s):
+		return backend.ErrLeaseExpired
+	default:
+		return errUnexplained
+	}
+}
+
+// sqlState returns the SQLSTATE of a driver's error, empty where there is none.
+func sqlState(err error) string {
+	var e interface{ SQLState() string }
+	if errors.As(err, &e) {
+		return e.SQLState()
+	}
+	return ""
+}
+
+// explain adds to a driver's error what it leaves out: that the context ended,
+// which lib/pq reports as a bare 57014 at times, as it does a server's own
+// timeout; and what to do behind a pooler.
+func (b *Backend) explain(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if ended := ended(ctx); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	switch state := sqlState(err); {
+	case b.pooler:
+		return err
+	case errors.Is(err, errMisrouted), state == "26000", state == "42P05", state == "08P01":
+		return fmt.Errorf("%w (is there a pooler in transaction mode? then use postgres.WithTransactionPooler)", err)
+	default:
+		return err
+	}
+}
+
+// ended is ctx.Err(), also in the moment when the driver's timer for the same
+// deadline was faster than the context's own.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Transient implements [backend.Classifier]: lost connections, and the SQLSTATEs
+// of PostgreSQL's appendix A that pass by themselves.
+func (b *Backend) Transient(err error) bool {
+	var network net.Error
+	switch {
+	case err == nil:
+		return false
+	case errors.Is(err, errUnexplained), errors.Is(err, driver.ErrBadConn), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network):
+		return true
+	}
+	state := sqlState(err)
+	if len(state) != 5 {
+		return false
+	}
+	switch state[:2] {
+	case "08", // connection exception
+		"40", // transaction rollback: serialization failure, deadlock
+		"53", // insufficient resources
+		"57": // operator intervention: shutdown, start-up, statement timeout
+		return true
+	}
+	return state == "55P03" || // lock not available
+		state == "25006" // read only, as a server is that is about to be replaced
+}

@@ -1,0 +1,185 @@
+// Package claim makes attempts at leases that their caller can walk away from
+// without leaving a lease behind.
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aetomala/worklease/backend"
+	"github.com/aetomala/worklease/internal/pacing"
+	"github.com/aetomala/worklease/internal/window"
+)
+
+// Claimer makes attempts for one holder on one backend. It is safe for
+// concurrent use.
+//
+// An attempt's call runs on a goroutine and a context of its own, cancelled
+// only after the TTL: a cancelled INSERT usually commits all the same, and a
+// call that is left alone says in the end which lease to give back. One attempt
+// for each work ID is out at a time; the next waits for its turn.
+type Claimer struct {
+	backend backend.Backend
+	restore func(context.Context, backend.LeaseRecord) error
+	holder  string
+	ttl     time.Duration
+
+	mu  sync.Mutex
+	out map[string]*attempt
+}
+
+// attempt is one call of Acquire, from before it is made until its lease is
+// handed out or given back.
+type attempt struct {
+	start   time.Time
+	settled chan struct{}
+}
+
+// New returns a Claimer.
+func New(b backend.Backend, holder string, ttl time.Duration) *Claimer {
+	c := &Claimer{backend: b, holder: holder, ttl: ttl, out: map[string]*attempt{}}
+	c.restore = c.approximate
+	if r, ok := b.(backend.Restorer); ok {
+		c.restore = r.Restore
+	}
+	return c
+}
+
+type reply struct {
+	record backend.LeaseRecord
+	err    error
+}
+
+// Claim makes one attempt at the lease on workID. It returns the record and its
+// window, which is open.
+//
+// When ctx ends it returns ctx.Err() at once, and when no answer came while the
+// window was open an error that matches no sentinel. A lease that the call took
+// or turns out to have taken is then given back as it was found, beside the
+// caller and within the TTL.
+func (c *Claimer) Claim(ctx context.Context, workID string) (backend.LeaseRecord, *window.Window, error) {
+	a, err := c.turn(ctx, workID)
+	if err != nil {
+		return backend.LeaseRecord{}, nil, err
+	}
+	// Bounded by the TTL: later its lease would have lapsed on arrival, and a
+	// connection must not be lost to a row that stays locked.
+	callCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ttl)
+	replies, left := make(chan reply), make(chan struct{})
+	go func() {
+		defer c.settle(workID, a)
+		defer cancel()
+		record, err := c.backend.Acquire(callCtx, workID, c.holder, c.ttl)
+		select {
+		case replies <- reply{record, err}:
+		case <-left:
+			if err == nil {
+				c.undo(callCtx, record)
+			}
+		}
+	}()
+
+	select {
+	case r := <-replies:
+		if r.err != nil {
+			return backend.LeaseRecord{}, nil, r.err
+		}
+		if w := window.Open(a.start, c.ttl, r.record.ExpiresAt); w.Open() {
+			return r.record, w, nil
+		}
+		c.Undo(callCtx, r.record)
+		return backend.LeaseRecord{}, nil, c.late()
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-callCtx.Done():
+		err = c.late()
+	}
+	close(left)
+	return backend.LeaseRecord{}, nil, err
+}
+
+func (c *Claimer) late() error {
+	return fmt.Errorf("no answer within the TTL of %v", c.ttl)
+}
+
+// turn waits until no other attempt at workID is out, none for longer than the
+// TTL from its start: its lease has lapsed then.
+func (c *Claimer) turn(ctx context.Context, workID string) (*attempt, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		before := c.out[workID]
+		if before == nil || time.Since(before.start) >= c.ttl {
+			a := &attempt{start: time.Now(), settled: make(chan struct{})}
+			c.out[workID] = a
+			c.mu.Unlock()
+			return a, nil
+		}
+		c.mu.Unlock()
+
+		lapse := time.NewTimer(c.ttl - time.Since(before.start))
+		select {
+		case <-before.settled:
+		case <-lapse.C:
+		case <-ctx.Done():
+		}
+		lapse.Stop()
+	}
+}
+
+func (c *Claimer) settle(workID string, a *attempt) {
+	c.mu.Lock()
+	if c.out[workID] == a {
+		delete(c.out, workID)
+	}
+	c.mu.Unlock()
+	close(a.settled)
+}
+
+// Undo gives a lease back that its caller cannot use, beside the caller and
+// within the TTL.
+func (c *Claimer) Undo(ctx context.Context, record backend.LeaseRecord) {
+	go c.undo(ctx, record)
+}
+
+// undo gives a lease back that nobody will use. It tries until the lease would
+// have lapsed by itself: a successor should read how the work was really left.
+func (c *Claimer) undo(ctx context.Context, record backend.LeaseRecord) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ttl)
+	defer cancel()
+	backoff := pacing.DefaultBackoff()
+	for n := 1; ; n++ {
+		err := c.GiveBack(ctx, record)
+		if err == nil || errors.Is(err, backend.ErrFenced) || errors.Is(err, backend.ErrLeaseExpired) {
+			return
+		}
+		if pacing.Sleep(ctx, backoff.Wait(n)) != nil {
+			return
+		}
+	}
+}
+
+// GiveBack puts the lease of record back as it was found, exactly where the
+// backend is a [backend.Restorer], else as nearly as it can. One attempt.
+func (c *Claimer) GiveBack(ctx context.Context, record backend.LeaseRecord) error {
+	return c.restore(ctx, record)
+}
+
+func (c *Claimer) approximate(ctx context.Context, record backend.LeaseRecord) error {
+	prior, err := c.backend.ReadCheckpoint(ctx, record)
+	switch {
+	case err != nil:
+		return err
+	case prior.PrevExit == backend.ExitNone:
+		return c.backend.Forget(ctx, record)
+	case prior.PrevExit.Declarable():
+		return c.backend.Release(ctx, record, prior.PrevExit)
+	default:
+		return nil // lapses by itself, which is how it was left
+	}
+}

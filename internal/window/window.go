@@ -1,0 +1,62 @@
+// Package window keeps how long a holder may still act on its lease, by the
+// holder's own monotonic clock.
+package window
+
+import (
+	"sync"
+	"time"
+)
+
+// Window lies between the local start of the last write that extended the
+// lease and the moment when the store may call it lapsed. The store stamps a
+// write later than the holder started it, so start + TTL cannot exceed the true
+// expiry while clocks run at the same rate.
+//
+// It is safe for concurrent use.
+type Window struct {
+	ttl time.Duration
+
+	mu       sync.Mutex
+	since    time.Time
+	deadline time.Time
+}
+
+// Open returns the window of a lease whose acquisition started at start. An
+// expiry ahead of the local clock shortens it, since a store may grant less
+// than was asked; one in the past, or unset, is a clock's fault and ignored.
+func Open(start time.Time, ttl time.Duration, expiry time.Time) *Window {
+	w := &Window{ttl: ttl, since: start, deadline: start.Add(ttl)}
+	now := time.Now()
+	if ahead := expiry.Sub(now); ahead > 0 && now.Add(ahead).Before(w.deadline) {
+		w.deadline = now.Add(ahead)
+	}
+	return w
+}
+
+// Extend moves the window for a write that started at start and succeeded. It
+// never moves back, and never once it has closed.
+func (w *Window) Extend(start time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if deadline := start.Add(w.ttl); deadline.After(w.deadline) && time.Now().Before(w.deadline) {
+		w.since, w.deadline = start, deadline
+	}
+}
+
+// Deadline returns when the window closes or closed.
+func (w *Window) Deadline() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deadline
+}
+
+// Open reports whether the window is open.
+func (w *Window) Open() bool { return time.Now().Before(w.Deadline()) }
+
+// Due returns when the next renewal is due: interval after the window began to
+// run, and no later than half of it.
+func (w *Window) Due(interval time.Duration) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.since.Add(min(interval, w.deadline.Sub(w.since)/2))
+}
