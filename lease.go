@@ -363,8 +363,10 @@ func (l *lease) Forget(ctx context.Context, token Token) error {
 	return err
 }
 
-// Restore puts the lease back as Acquire found it. It is no part of [Lease]: the
-// lifecycle of worker, leader and pool asks for it, for a lease that its work
+// The three methods below are no part of [Lease]: the lifecycle of worker, leader
+// and pool asks for them, and does without where a wrapper hides them.
+
+// Restore puts the lease back as Acquire found it, for a lease that its work
 // function never saw.
 func (l *lease) Restore(ctx context.Context, token Token) error {
 	err := bounded.Do(ctx, func(ctx context.Context) error {
@@ -373,8 +375,16 @@ func (l *lease) Restore(ctx context.Context, token Token) error {
 	return l.wrapFor("Restore", token, err)
 }
 
-// Transient reports whether the backend expects err to pass. Like Restore it is
-// there for the lifecycle.
+// Window returns when the window of token's lease closes, for a bound on what
+// comes before its renewal.
+func (l *lease) Window(token Token) time.Time {
+	if token.window == nil {
+		return time.Time{}
+	}
+	return token.window.Deadline()
+}
+
+// Transient reports whether the backend expects err to pass.
 func (l *lease) Transient(err error) bool { return l.passing(err) }
 
 // do makes one bounded call and says how long it took.

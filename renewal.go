@@ -68,6 +68,7 @@ type renewal struct {
 	lease    *lease
 	token    Token
 	window   *window.Window
+	watch    *watch.Watch // nil outside a run
 	interval time.Duration
 	backoff  pacing.Backoff
 
@@ -108,9 +109,7 @@ func (l *lease) StartRenewal(ctx context.Context, token Token, opts ...RenewalOp
 	}
 
 	base := r.ctx
-	run := watch.From(ctx)
-	if run != nil {
-		run.Attach(r.window.Open)
+	if r.watch = watch.Attach(ctx, token, r.window.Open); r.watch != nil {
 		base = context.WithoutCancel(base)
 	}
 	r.life, r.end = context.WithCancel(base)
@@ -243,8 +242,8 @@ func (r *renewal) close() {
 
 // lose cancels the renewal context because the lease is lost.
 func (r *renewal) lose(cause error) {
-	if run := watch.From(r.ctx); run != nil {
-		run.Lose(cause)
+	if r.watch != nil {
+		r.watch.Lose(cause)
 	}
 	r.cancel(cause)
 	r.finish()

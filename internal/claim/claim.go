@@ -172,14 +172,25 @@ func (c *Claimer) GiveBack(ctx context.Context, record backend.LeaseRecord) erro
 
 func (c *Claimer) approximate(ctx context.Context, record backend.LeaseRecord) error {
 	prior, err := c.backend.ReadCheckpoint(ctx, record)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case prior.PrevExit == backend.ExitNone:
-		return c.backend.Forget(ctx, record)
-	case prior.PrevExit.Declarable():
-		return c.backend.Release(ctx, record, prior.PrevExit)
+	}
+	return Approximate(prior.PrevExit,
+		func() error { return c.backend.Forget(ctx, record) },
+		func() error { return c.backend.Release(ctx, record, prior.PrevExit) })
+}
+
+// Approximate gives a lease that was found after prev back without a
+// [backend.Restorer]: it removes the row where nobody held it before, leaves with
+// the same exit where that can be declared, and else lets the lease lapse, which
+// is how it was left.
+func Approximate(prev backend.ExitMode, forget, release func() error) error {
+	switch {
+	case prev == backend.ExitNone:
+		return forget()
+	case prev.Declarable():
+		return release()
 	default:
-		return nil // lapses by itself, which is how it was left
+		return nil
 	}
 }

@@ -12,32 +12,48 @@ import (
 	"sync"
 )
 
-// Watch follows one renewal. Its zero value is ready. It is safe for concurrent
-// use.
+// Watch follows the renewal of one token. It is safe for concurrent use.
 type Watch struct {
+	token any
+
 	mu   sync.Mutex
 	lost error
 	open func() bool
 }
 
+// New returns a Watch for the renewal of token, a comparable value.
+func New(token any) *Watch { return &Watch{token: token} }
+
 type key struct{}
 
-// With returns a context under which a renewal reports to w.
+// With returns a context that hands w to a renewal.
 func With(ctx context.Context, w *Watch) context.Context {
 	return context.WithValue(ctx, key{}, w)
 }
 
-// From returns the Watch of ctx, nil without one.
-func From(ctx context.Context) *Watch {
+// Attach attaches a renewal of token to the Watch of ctx and returns it, or nil
+// when there is none to attach to: one of an outer run is for another token, and
+// one that has a renewal takes no second. open tells whether the lease's window
+// is open.
+func Attach(ctx context.Context, token any, open func() bool) *Watch {
 	w, _ := ctx.Value(key{}).(*Watch)
+	if w == nil || w.token != token {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open != nil {
+		return nil
+	}
+	w.open = open
 	return w
 }
 
-// Attach names what tells whether the lease's window is open.
-func (w *Watch) Attach(open func() bool) {
+// Attached reports whether a renewal attached itself, and so reports here.
+func (w *Watch) Attached() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.open = open
+	return w.open != nil
 }
 
 // Lose records why the lease was lost. The first reason stands.

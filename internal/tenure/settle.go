@@ -1,0 +1,136 @@
+package tenure
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/aetomala/worklease"
+	"github.com/aetomala/worklease/internal/pacing"
+	"github.com/aetomala/worklease/internal/watch"
+)
+
+// run is a tenure whose body has been entered.
+type run struct {
+	*Terms
+	ctx      context.Context // the caller's
+	token    worklease.Token
+	renewCtx context.Context
+	watcher  *watch.Watch
+}
+
+// lost returns why the lease was lost, nil while it was not. The caller's context
+// may have ended for the same kind of reason, one level up: that is no loss here.
+func (r *run) lost() error {
+	if r.watcher.Attached() {
+		return r.watcher.Lost()
+	}
+	cause := context.Cause(r.renewCtx)
+	if !isLoss(cause) || r.ctx.Err() != nil && errors.Is(context.Cause(r.ctx), cause) {
+		return nil
+	}
+	return cause
+}
+
+func isLoss(err error) bool {
+	return errors.Is(err, worklease.ErrFenced) || errors.Is(err, worklease.ErrLeaseWindowExhausted)
+}
+
+func lostAs(cause error) Outcome {
+	if errors.Is(cause, worklease.ErrFenced) {
+		return Fenced
+	}
+	return Exhausted
+}
+
+// settle turns what body returned and what became of the lease into the final
+// writes and the outcome.
+func (r *run) settle(state []byte, err, cause error) Result {
+	result := func(o Outcome, err error) Result { return Result{Outcome: o, Token: r.token, Err: err} }
+	outcome, mode := Failed, worklease.ExitAbandoned
+	switch {
+	case errors.Is(err, worklease.ErrFenced), errors.Is(cause, worklease.ErrFenced):
+		return result(Fenced, worklease.ErrFenced)
+	case cause != nil:
+		return result(Exhausted, errors.Join(err, cause))
+	case errors.Is(err, worklease.ErrRetire):
+		outcome, mode, err = Retired, worklease.ExitRetired, nil
+	case err == nil:
+		outcome, mode = Finished, worklease.ExitFinished
+	}
+
+	cleanup, cancel := r.Cleanup(context.WithoutCancel(r.ctx))
+	defer cancel()
+	if state != nil && !r.Stateless {
+		_, failure := r.persist(cleanup, func() error { return r.Lease.Checkpoint(cleanup, r.token, state) })
+		if errors.Is(failure, worklease.ErrFenced) {
+			return result(Fenced, r.wrap("checkpoint", failure))
+		}
+		if failure != nil {
+			outcome, mode = Failed, worklease.ExitAbandoned
+			err = errors.Join(err, r.wrap("checkpoint", failure))
+		}
+	}
+	failure := r.release(cleanup, mode)
+	if errors.Is(failure, worklease.ErrFenced) {
+		return result(Fenced, r.wrap("release", failure))
+	}
+	if failure != nil {
+		return result(Failed, errors.Join(err, r.wrap("release", failure)))
+	}
+	return result(outcome, err)
+}
+
+// release declares the exit. A lease that is expired after an attempt of ours
+// whose outcome is unknown, while its window is open, can only have been released
+// by that attempt.
+func (r *run) release(ctx context.Context, mode worklease.ExitMode) error {
+	retried, err := r.persist(ctx, func() error { return r.Lease.Release(ctx, r.token, mode) })
+	if retried && errors.Is(err, worklease.ErrLeaseExpired) && r.open() {
+		return nil
+	}
+	return err
+}
+
+func (r *run) open() bool {
+	if r.watcher.Attached() {
+		return r.watcher.Open()
+	}
+	_, ok := worklease.LeaseWindow(r.renewCtx)
+	return ok
+}
+
+// classifier is offered by the Lease of package worklease.
+type classifier interface {
+	Transient(err error) bool
+}
+
+// persist makes a call and, while it fails for a reason that passes, makes it
+// again with the renewal's backoff until ctx ends. It reports whether there was
+// more than one.
+func (t *Terms) persist(ctx context.Context, call func() error) (retried bool, err error) {
+	renewal := pacing.Renewal{Backoff: pacing.DefaultBackoff()}
+	for _, opt := range t.RenewalOptions {
+		opt(&renewal)
+	}
+	for n := 1; ; n++ {
+		err = call()
+		if err == nil || !t.transient(err) || pacing.Sleep(ctx, renewal.Backoff.Wait(n)) != nil {
+			return n > 1, err
+		}
+	}
+}
+
+func (t *Terms) transient(err error) bool {
+	var network net.Error
+	switch {
+	case errors.Is(err, driver.ErrBadConn), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return true
+	case errors.As(err, &network):
+		return true
+	}
+	c, ok := t.Lease.(classifier)
+	return ok && c.Transient(err)
+}

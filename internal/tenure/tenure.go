@@ -1,0 +1,164 @@
+// Package tenure is the life of one held lease: acquire, read, renew, run the
+// body, settle. Packages worker, leader and pool stand on it and say only what to
+// run and what to do next.
+package tenure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aetomala/worklease"
+	"github.com/aetomala/worklease/internal/claim"
+	"github.com/aetomala/worklease/internal/watch"
+)
+
+// DefaultCleanup bounds the final checkpoint and release.
+const DefaultCleanup = 5 * time.Second
+
+// Terms say how leases are held. They are safe for concurrent use.
+type Terms struct {
+	Package        string // stands in front of errors
+	Lease          worklease.Lease
+	AcquireOptions []worklease.AcquireOption
+	RenewalOptions []worklease.RenewalOption
+
+	// Stateless leaves checkpoints alone: none is read, none is written.
+	Stateless bool
+
+	// Cleanup returns the context of the final writes, derived from one without
+	// cancellation. It is called when the body has returned.
+	Cleanup func(context.Context) (context.Context, context.CancelFunc)
+}
+
+// CleanupWithin returns a Cleanup bounded by d, zero and less meaning
+// [DefaultCleanup].
+func CleanupWithin(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+	if d <= 0 {
+		d = DefaultCleanup
+	}
+	return func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, d)
+	}
+}
+
+// Body is what runs under the lease. Its context ends with the caller's or with
+// the lease.
+type Body func(ctx context.Context, token worklease.Token, prior worklease.Checkpoint) ([]byte, error)
+
+// Outcome says how a tenure ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	NotAcquired Outcome = iota // Err says why
+	NotEntered                 // the body was not called
+	Fenced                     // lost to a successor; nothing recorded
+	Exhausted                  // lost to the clock; nothing recorded
+	Finished                   // and recorded so
+	Retired                    // and recorded so
+	Failed                     // the body or a final write failed
+)
+
+// Result is what a tenure came to.
+type Result struct {
+	Outcome Outcome
+	Token   worklease.Token // zero when NotAcquired
+	Err     error           // what Run and Elect return
+}
+
+// Run holds the lease on workID for one call of body. It returns when body has
+// returned and the final writes have, or their bound has passed. A panic or
+// runtime.Goexit of body goes on up with the renewal stopped and nothing written.
+func (t *Terms) Run(ctx context.Context, workID string, body Body) Result {
+	token, err := t.Lease.Acquire(ctx, workID, t.AcquireOptions...)
+	if err != nil {
+		return Result{Outcome: NotAcquired, Err: t.wrap("acquire", err)}
+	}
+
+	var prior worklease.Checkpoint
+	if !t.Stateless {
+		prior, err = t.read(ctx, token)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return Result{Outcome: NotEntered, Token: token, Err: t.turnBack(ctx, token, ctx.Err())}
+	case err != nil:
+		return Result{Outcome: NotEntered, Token: token, Err: t.wrap("read checkpoint", err)}
+	}
+
+	// A context of the run's own, so that a long-lived parent keeps nothing of it.
+	runCtx, endRun := context.WithCancel(ctx)
+	defer endRun()
+	watcher := watch.New(token)
+	renewCtx, stopRenewal := t.Lease.StartRenewal(watch.With(runCtx, watcher), token, t.RenewalOptions...)
+	defer stopRenewal()
+
+	r := run{Terms: t, ctx: ctx, token: token, renewCtx: renewCtx, watcher: watcher}
+	if renewCtx.Err() != nil {
+		stopRenewal()
+		if cause := r.lost(); cause != nil {
+			return Result{Outcome: lostAs(cause), Token: token, Err: cause}
+		}
+		return Result{Outcome: NotEntered, Token: token, Err: t.turnBack(ctx, token, renewCtx.Err())}
+	}
+	state, err := body(renewCtx, token, prior)
+	// Read before the stop, so that the stop cannot be the cause.
+	cause := r.lost()
+	stopRenewal()
+	return r.settle(state, err, cause)
+}
+
+// windower is offered by the Lease of package worklease.
+type windower interface {
+	Window(token worklease.Token) time.Time
+}
+
+// read reads the checkpoint while the lease is held: later its answer could not
+// be used, and a driver that hangs must not hold the run up for longer.
+func (t *Terms) read(ctx context.Context, token worklease.Token) (worklease.Checkpoint, error) {
+	w, ok := t.Lease.(windower)
+	if !ok {
+		return t.Lease.ReadCheckpoint(ctx, token)
+	}
+	readCtx, cancel := context.WithDeadline(ctx, w.Window(token))
+	defer cancel()
+	prior, err := t.Lease.ReadCheckpoint(readCtx, token)
+	if err != nil && readCtx.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", worklease.ErrLeaseWindowExhausted, err)
+	}
+	return prior, err
+}
+
+// restorer is offered by the Lease of package worklease.
+type restorer interface {
+	Restore(ctx context.Context, token worklease.Token) error
+}
+
+// turnBack gives a lease back, as it was found, that came too late for its
+// caller, and returns why.
+func (t *Terms) turnBack(ctx context.Context, token worklease.Token, why error) error {
+	cleanup, cancel := t.Cleanup(context.WithoutCancel(ctx))
+	defer cancel()
+	_, err := t.persist(cleanup, func() error {
+		if r, ok := t.Lease.(restorer); ok {
+			return r.Restore(cleanup, token)
+		}
+		prior, err := t.Lease.ReadCheckpoint(cleanup, token)
+		if err != nil {
+			return err
+		}
+		return claim.Approximate(prior.PrevExit,
+			func() error { return t.Lease.Forget(cleanup, token) },
+			func() error { return t.Lease.Release(cleanup, token, prior.PrevExit) })
+	})
+	return errors.Join(t.wrap("not started", why), t.wrap("give back", err))
+}
+
+func (t *Terms) wrap(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", t.Package, step, err)
+}
