@@ -116,7 +116,7 @@ func (t *Terms) persist(ctx context.Context, call func() error) (retried bool, e
 		opt(&renewal)
 	}
 	for n := 1; ; n++ {
-		err = call()
+		err = t.pass(ctx, true, call)
 		if err == nil || !t.transient(err) || pacing.Sleep(ctx, renewal.Backoff.Wait(n)) != nil {
 			return n > 1, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aetomala/worklease"
 	"github.com/aetomala/worklease/internal/claim"
+	"github.com/aetomala/worklease/internal/gate"
 	"github.com/aetomala/worklease/internal/watch"
 )
 
@@ -26,6 +27,10 @@ type Terms struct {
 
 	// Stateless leaves checkpoints alone: none is read, none is written.
 	Stateless bool
+
+	// Gate bounds the runs that call the backend at the same moment, not counting
+	// renewals; nil bounds nothing. Final writes go before acquisitions.
+	Gate *gate.Gate
 
 	// Cleanup returns the context of the final writes, derived from one without
 	// cancellation. It is called when the body has returned.
@@ -72,20 +77,9 @@ type Result struct {
 // returned and the final writes have, or their bound has passed. A panic or
 // runtime.Goexit of body goes on up with the renewal stopped and nothing written.
 func (t *Terms) Run(ctx context.Context, workID string, body Body) Result {
-	token, err := t.Lease.Acquire(ctx, workID, t.AcquireOptions...)
-	if err != nil {
-		return Result{Outcome: NotAcquired, Err: t.wrap("acquire", err)}
-	}
-
-	var prior worklease.Checkpoint
-	if !t.Stateless {
-		prior, err = t.read(ctx, token)
-	}
-	switch {
-	case ctx.Err() != nil:
-		return Result{Outcome: NotEntered, Token: token, Err: t.turnBack(ctx, token, ctx.Err())}
-	case err != nil:
-		return Result{Outcome: NotEntered, Token: token, Err: t.wrap("read checkpoint", err)}
+	token, prior, failed := t.open(ctx, workID)
+	if failed != nil {
+		return *failed
 	}
 
 	// A context of the run's own, so that a long-lived parent keeps nothing of it.
@@ -108,6 +102,40 @@ func (t *Terms) Run(ctx context.Context, workID string, body Body) Result {
 	cause := r.lost()
 	stopRenewal()
 	return r.settle(state, err, cause)
+}
+
+// open acquires the lease and reads what was left, or says how that failed. Both
+// in one visit of the gate: who has a lease must not queue behind those who want
+// one.
+func (t *Terms) open(ctx context.Context, workID string) (token worklease.Token, prior worklease.Checkpoint, failed *Result) {
+	acquired := false
+	err := t.pass(ctx, false, func() (err error) {
+		token, err = t.Lease.Acquire(ctx, workID, t.AcquireOptions...)
+		if acquired = err == nil; acquired && !t.Stateless {
+			prior, err = t.read(ctx, token)
+		}
+		return err
+	})
+	switch {
+	case !acquired:
+		return token, prior, &Result{Outcome: NotAcquired, Err: t.wrap("acquire", err)}
+	case ctx.Err() != nil:
+		return token, prior, &Result{Outcome: NotEntered, Token: token, Err: t.turnBack(ctx, token, ctx.Err())}
+	case err != nil:
+		return token, prior, &Result{Outcome: NotEntered, Token: token, Err: t.wrap("read checkpoint", err)}
+	}
+	return token, prior, nil
+}
+
+// pass makes calls that have passed the gate.
+func (t *Terms) pass(ctx context.Context, urgent bool, calls func() error) error {
+	if t.Gate != nil {
+		if err := t.Gate.Enter(ctx, urgent); err != nil {
+			return err
+		}
+		defer t.Gate.Leave()
+	}
+	return calls()
 }
 
 // windower is offered by the Lease of package worklease.
