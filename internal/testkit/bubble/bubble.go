@@ -1,0 +1,43 @@
+// Package bubble runs parts of Ginkgo specs in testing/synctest bubbles, where
+// time moves only when every goroutine waits and then exactly as far as needed.
+//
+// Inside a bubble:
+//
+//   - Use context.Background(), not the SpecContext: its timer belongs to the
+//     world outside, and waiting for it does not let time move.
+//   - Put defer GinkgoRecover() into each goroutine that makes assertions.
+//   - End every goroutine before the body returns. One that cannot end makes
+//     the bubble panic, so a bubble also proves that nothing leaked.
+//   - Register no DeferCleanup that touches a channel or timer of the bubble: it
+//     runs outside.
+//   - Network I/O does not count as waiting; real servers stay outside.
+package bubble
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+var suite *testing.T
+
+// Keep remembers the test that runs the suite. Its Test function calls it before
+// RunSpecs.
+func Keep(t *testing.T) { suite = t }
+
+// Run runs body in a bubble of its own and returns when it and all goroutines
+// that it started have ended. What body panics with, a failed assertion of
+// Gomega too, comes out of Run.
+func Run(body func()) {
+	if suite == nil {
+		panic("bubble: Run before Keep")
+	}
+	var raised any
+	synctest.Test(suite, func(*testing.T) {
+		// Here a panic would end the process and not the spec.
+		defer func() { raised = recover() }()
+		body()
+	})
+	if raised != nil {
+		panic(raised)
+	}
+}

@@ -1,0 +1,108 @@
+package inject
+
+import (
+	"context"
+	"time"
+
+	"github.com/aetomala/worklease/backend"
+)
+
+// forwarding returns inner behind f, with its optional interfaces. Go cannot add
+// a method to a value, so each set of them is a type.
+func forwarding(f *Faults, inner backend.Backend) backend.Backend {
+	b := &wrapped{f, inner}
+	r, restores := inner.(backend.Restorer)
+	c, classifies := inner.(backend.Classifier)
+	switch {
+	case restores && classifies:
+		return struct {
+			*wrapped
+			restorer
+			backend.Classifier
+		}{b, restorer{f, r}, c}
+	case restores:
+		return struct {
+			*wrapped
+			restorer
+		}{b, restorer{f, r}}
+	case classifies:
+		return struct {
+			*wrapped
+			backend.Classifier
+		}{b, c}
+	}
+	return b
+}
+
+type wrapped struct {
+	faults *Faults
+	inner  backend.Backend
+}
+
+func (w *wrapped) Acquire(ctx context.Context, workID, holderID string, ttl time.Duration) (backend.LeaseRecord, error) {
+	var record backend.LeaseRecord
+	err := w.faults.call(ctx, Acquire, func(ctx context.Context) (err error) {
+		record, err = w.inner.Acquire(ctx, workID, holderID, ttl)
+		return err
+	})
+	if err != nil {
+		return backend.LeaseRecord{}, err
+	}
+	return record, nil
+}
+
+func (w *wrapped) Checkpoint(ctx context.Context, record backend.LeaseRecord, state []byte, ttl time.Duration) error {
+	return w.faults.call(ctx, Checkpoint, func(ctx context.Context) error {
+		return w.inner.Checkpoint(ctx, record, state, ttl)
+	})
+}
+
+func (w *wrapped) Renew(ctx context.Context, record backend.LeaseRecord, ttl time.Duration) error {
+	return w.faults.call(ctx, Renew, func(ctx context.Context) error {
+		return w.inner.Renew(ctx, record, ttl)
+	})
+}
+
+func (w *wrapped) Release(ctx context.Context, record backend.LeaseRecord, mode backend.ExitMode) error {
+	return w.faults.call(ctx, Release, func(ctx context.Context) error {
+		return w.inner.Release(ctx, record, mode)
+	})
+}
+
+func (w *wrapped) ReadCheckpoint(ctx context.Context, record backend.LeaseRecord) (backend.Checkpoint, error) {
+	var cp backend.Checkpoint
+	err := w.faults.call(ctx, ReadCheckpoint, func(ctx context.Context) (err error) {
+		cp, err = w.inner.ReadCheckpoint(ctx, record)
+		return err
+	})
+	if err != nil {
+		return backend.Checkpoint{}, err
+	}
+	return cp, nil
+}
+
+func (w *wrapped) Forget(ctx context.Context, record backend.LeaseRecord) error {
+	return w.faults.call(ctx, Forget, func(ctx context.Context) error {
+		return w.inner.Forget(ctx, record)
+	})
+}
+
+func (w *wrapped) Sweep(ctx context.Context, opts backend.SweepOptions) (int64, error) {
+	var n int64
+	err := w.faults.call(ctx, Sweep, func(ctx context.Context) (err error) {
+		n, err = w.inner.Sweep(ctx, opts)
+		return err
+	})
+	return n, err
+}
+
+type restorer struct {
+	faults *Faults
+	inner  backend.Restorer
+}
+
+func (r restorer) Restore(ctx context.Context, record backend.LeaseRecord) error {
+	return r.faults.call(ctx, Restore, func(ctx context.Context) error {
+		return r.inner.Restore(ctx, record)
+	})
+}
