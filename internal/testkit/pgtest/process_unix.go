@@ -1,0 +1,165 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// keeper clears up after a server: it waits until its standard input ends,
+// which the end of this process brings about in any case, then ends what runs
+// and removes the directory.
+const keeper = `
+read -r _
+cd "$1" || exit 0
+for pid in $(cat frozen 2>/dev/null); do kill -CONT "$pid"; done
+pid=$(head -n 1 data/postmaster.pid 2>/dev/null)
+if [ -n "$pid" ]; then
+	kill -QUIT "$pid"
+	tries=0
+	while kill -0 "$pid" && [ $tries -lt 50 ]; do sleep 0.1; tries=$((tries + 1)); done
+fi
+cd /
+rm -rf "$1"
+`
+
+// keep starts the keeper, in a process group of its own, so that a signal for
+// ours does not reach it.
+func (s *Server) keep() error {
+	s.keeper = exec.Command("/bin/sh", "-c", keeper, "keeper", s.dir)
+	s.keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	leash, err := s.keeper.StdinPipe()
+	if err != nil {
+		return err
+	}
+	s.leash = leash
+	return s.keeper.Start()
+}
+
+// release lets the keeper clear up, and waits for it.
+func (s *Server) release() error {
+	return errors.Join(s.leash.Close(), s.keeper.Wait())
+}
+
+// freeze begins with the postmaster, so that no further process comes up. It
+// notes the processes for the keeper.
+func (s *Server) freeze() error {
+	postmaster := s.cmd.Process.Pid
+	if err := syscall.Kill(postmaster, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	pids, err := children(postmaster)
+	if err != nil {
+		return err
+	}
+	pids = append(pids, postmaster)
+	var list strings.Builder
+	for _, pid := range pids {
+		list.WriteString(strconv.Itoa(pid) + "\n")
+	}
+	if err := os.WriteFile(s.frozen(), []byte(list.String()), 0o600); err != nil {
+		return err
+	}
+	return signal(pids, syscall.SIGSTOP)
+}
+
+func (s *Server) thaw() error {
+	list, err := os.ReadFile(s.frozen())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var pids []int
+	for _, field := range strings.Fields(string(list)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return err
+		}
+		pids = append(pids, pid)
+	}
+	return errors.Join(signal(pids, syscall.SIGCONT), os.Remove(s.frozen()))
+}
+
+func (s *Server) frozen() string { return filepath.Join(s.dir, "frozen") }
+
+// signal signals those of pids that still exist.
+func signal(pids []int, sig syscall.Signal) error {
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
+
+// children lists the child processes of parent. The processes of a server are
+// in sessions of their own, so that a signal to its group would miss them.
+func children(parent int) ([]int, error) {
+	out, err := exec.Command("ps", "-A", "-o", "pid=", "-o", "ppid=").Output()
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 || fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		pid, err := strconv.Atoi(fields[0])
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// account is whom a server runs as.
+type account struct {
+	credential *syscall.Credential // nil for the process's own
+}
+
+// unprivileged finds whom to run a server as, which refuses to run as root.
+func unprivileged() (account, error) {
+	if os.Geteuid() != 0 {
+		return account{}, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		u, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		return account{}, err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return account{}, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return account{}, err
+	}
+	return account{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
+}
+
+func (a account) own(path string) error {
+	if a.credential == nil {
+		return nil
+	}
+	return os.Chown(path, int(a.credential.Uid), int(a.credential.Gid))
+}
+
+// attributes put the process into a group of its own, so that an interrupt from
+// the keyboard leaves its end to the keeper.
+func (a account) attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Credential: a.credential}
+}
