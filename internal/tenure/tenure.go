@@ -181,6 +181,9 @@ func (t *Terms) turnBack(ctx context.Context, token worklease.Token, why error) 
 			func() error { return t.Lease.Forget(cleanup, token) },
 			func() error { return t.Lease.Release(cleanup, token, prior.PrevExit) })
 	})
+	if errors.Is(err, worklease.ErrFenced) || errors.Is(err, worklease.ErrLeaseExpired) {
+		err = nil // It is back already, perhaps by an attempt whose reply was lost.
+	}
 	return errors.Join(t.wrap("not started", why), t.wrap("give back", err))
 }
 
