@@ -6,8 +6,8 @@
 //   - Use context.Background(), not the SpecContext: its timer belongs to the
 //     world outside, and waiting for it does not let time move.
 //   - Put defer GinkgoRecover() into each goroutine that makes assertions.
-//   - End every goroutine before the body returns. One that cannot end makes
-//     the bubble panic, so a bubble also proves that nothing leaked.
+//   - Let every goroutine end, at the latest an hour after the body. One that
+//     does not makes the bubble panic, so it also proves that nothing leaked.
 //   - Register no DeferCleanup that touches a channel or timer of the bubble: it
 //     runs outside.
 //   - Network I/O does not count as waiting; real servers stay outside.
@@ -16,6 +16,7 @@ package bubble
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 var suite *testing.T
@@ -23,6 +24,9 @@ var suite *testing.T
 // Keep remembers the test that runs the suite. Its Test function calls it before
 // RunSpecs.
 func Keep(t *testing.T) { suite = t }
+
+// drain is how long the goroutines of a body may take to end after it.
+const drain = time.Hour
 
 // Run runs body in a bubble of its own and returns when it and all goroutines
 // that it started have ended. What body panics with, a failed assertion of
@@ -34,7 +38,11 @@ func Run(body func()) {
 	var raised any
 	synctest.Test(suite, func(*testing.T) {
 		// Here a panic would end the process and not the spec.
-		defer func() { raised = recover() }()
+		defer func() {
+			raised = recover()
+			// Time stands still once this function has returned.
+			time.Sleep(drain)
+		}()
 		body()
 	})
 	if raised != nil {
