@@ -273,31 +273,31 @@ func (l *lease) Acquire(ctx context.Context, workID string, opts ...AcquireOptio
 
 // attempt makes one attempt and reports it.
 func (l *lease) attempt(ctx context.Context, workID string) (Token, error) {
-	start := time.Now()
-	record, window, err := l.claimer.Claim(ctx, workID)
-	took := time.Since(start)
-
+	answer, err := l.claimer.Claim(ctx, workID)
 	var token Token
 	if err == nil {
-		token = Token{record: record, window: window}
+		token = Token{record: answer.Record, window: answer.Window}
 	}
 	err = l.wrap("Acquire", workID, l.holderID, err)
-	l.observer.OnAcquire(ctx, AcquireEvent{WorkID: workID, Token: token, Duration: took, Err: err})
-	if err != nil || took <= l.ttl/10 {
+	l.observer.OnAcquire(ctx, AcquireEvent{WorkID: workID, Token: token, Duration: answer.Took, Err: err})
+	if err != nil || time.Since(answer.Start) <= l.ttl/10 {
 		return token, err
 	}
 
-	err = errors.Unwrap(l.Renew(ctx, token))
+	// Bounded by the window: without one more renewal there is no token.
+	bound, cancel := context.WithDeadline(ctx, token.window.Deadline())
+	defer cancel()
+	err = errors.Unwrap(l.Renew(bound, token))
 	switch {
-	case err == nil && window.Open():
+	case err == nil && token.window.Open():
 		return token, nil
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	default:
 		// No verdict may show: one on this lease says nothing about workID's.
-		err = fmt.Errorf("answered after %v, then not renewed: %v", took, err)
+		err = fmt.Errorf("answered after %v, then not renewed in time: %v", answer.Took, err)
 	}
-	l.claimer.Undo(ctx, record)
+	l.claimer.Undo(ctx, answer.Record)
 	return Token{}, l.wrap("Acquire", workID, l.holderID, err)
 }
 
@@ -325,7 +325,7 @@ func (l *lease) Checkpoint(ctx context.Context, token Token, state []byte) error
 	took, err := l.do(ctx, OperationCheckpoint, token, func(ctx context.Context) error {
 		return l.backend.Checkpoint(ctx, token.record, state, l.ttl)
 	})
-	token.extend(start, err)
+	token.extend(start, l.ttl, err)
 	l.observer.OnCheckpoint(ctx, CheckpointEvent{Token: token, Size: size, Duration: took, Err: err})
 	l.noteFenced(ctx, token, OperationCheckpoint, err)
 	return err
@@ -336,7 +336,7 @@ func (l *lease) Renew(ctx context.Context, token Token) error {
 	took, err := l.do(ctx, OperationRenew, token, func(ctx context.Context) error {
 		return l.backend.Renew(ctx, token.record, l.ttl)
 	})
-	token.extend(start, err)
+	token.extend(start, l.ttl, err)
 	l.observer.OnRenew(ctx, RenewEvent{Token: token, Attempt: 1, Duration: took, Err: err})
 	l.noteFenced(ctx, token, OperationRenew, err)
 	return err

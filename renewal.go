@@ -81,7 +81,7 @@ type renewal struct {
 	end  context.CancelFunc
 
 	mu      sync.Mutex
-	lastErr error       // of the last failed attempt
+	lastErr error       // of the last attempt; nil when it succeeded
 	closing *time.Timer // closes the window; nil once the renewal has ended
 	stopped time.Time   // the deadline at the stop; zero before
 }
@@ -145,7 +145,7 @@ func (r *renewal) run() {
 		start := current.start
 		current = nil
 		failures++
-		r.fail(err)
+		r.note(err)
 		r.report(start, failures, err)
 		wait := r.backoff.Wait(failures)
 		timer.Reset(min(wait, time.Until(r.window.Deadline())))
@@ -157,6 +157,8 @@ func (r *renewal) run() {
 			return
 		case <-timer.C:
 			switch {
+			case r.life.Err() != nil:
+				return
 			case !r.window.Open():
 				// Its own timer ends life; nothing is sent any more.
 			case current != nil:
@@ -172,7 +174,8 @@ func (r *renewal) run() {
 				return
 			}
 			if c.err == nil {
-				r.window.Extend(c.start)
+				r.window.Extend(c.start, r.lease.ttl)
+				r.note(nil)
 			}
 			switch {
 			case errors.Is(c.err, ErrFenced) || errors.Is(c.err, ErrLeaseExpired):
@@ -240,12 +243,17 @@ func (r *renewal) close() {
 	r.lose(cause)
 }
 
-// lose cancels the renewal context because the lease is lost.
+// lose cancels the renewal context because the lease is lost, unless the renewal
+// was stopped before.
 func (r *renewal) lose(cause error) {
-	if r.watch != nil {
-		r.watch.Lose(cause)
+	r.mu.Lock()
+	if r.closing != nil {
+		if r.watch != nil {
+			r.watch.Lose(cause)
+		}
+		r.cancel(cause)
 	}
-	r.cancel(cause)
+	r.mu.Unlock()
 	r.finish()
 }
 
@@ -270,7 +278,8 @@ func (r *renewal) finish() {
 	}
 }
 
-func (r *renewal) fail(err error) {
+// note keeps how the last attempt went, for the cause.
+func (r *renewal) note(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lastErr = err

@@ -37,9 +37,9 @@ func (t Token) String() string {
 		t.WorkID(), t.HolderID(), t.FencingToken(), t.ExpiresAt().UTC().Format(time.RFC3339Nano))
 }
 
-// extend moves the token's window for a write that started at start.
-func (t Token) extend(start time.Time, err error) {
+// extend moves the token's window for a write of ttl that started at start.
+func (t Token) extend(start time.Time, ttl time.Duration, err error) {
 	if err == nil && t.window != nil {
-		t.window.Extend(start)
+		t.window.Extend(start, ttl)
 	}
 }

@@ -48,57 +48,87 @@ func New(b backend.Backend, holder string, ttl time.Duration) *Claimer {
 	return c
 }
 
-type reply struct {
-	record backend.LeaseRecord
-	err    error
+// Answer is what an attempt came to.
+type Answer struct {
+	Record backend.LeaseRecord
+	Window *window.Window // open
+
+	// Start is when the backend was called, and Took how long that call was
+	// waited for, without the wait for a turn. Zero when it was not called.
+	Start time.Time
+	Took  time.Duration
 }
 
-// Claim makes one attempt at the lease on workID. It returns the record and its
-// window, which is open.
+// Claim makes one attempt at the lease on workID.
 //
 // When ctx ends it returns ctx.Err() at once, and when no answer came while the
 // window was open an error that matches no sentinel. A lease that the call took
 // or turns out to have taken is then given back as it was found, beside the
 // caller and within the TTL.
-func (c *Claimer) Claim(ctx context.Context, workID string) (backend.LeaseRecord, *window.Window, error) {
+func (c *Claimer) Claim(ctx context.Context, workID string) (Answer, error) {
 	a, err := c.turn(ctx, workID)
 	if err != nil {
-		return backend.LeaseRecord{}, nil, err
+		return Answer{}, err
 	}
+	r, err := c.call(ctx, workID, a)
+	return Answer{Record: r.record, Window: r.window, Start: a.start, Took: time.Since(a.start)}, err
+}
+
+type reply struct {
+	record backend.LeaseRecord
+	window *window.Window
+	err    error
+	late   bool // it took a lease that is still to be given back
+}
+
+func (c *Claimer) call(ctx context.Context, workID string, a *attempt) (reply, error) {
 	// Bounded by the TTL: later its lease would have lapsed on arrival, and a
 	// connection must not be lost to a row that stays locked.
 	callCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ttl)
 	replies, left := make(chan reply), make(chan struct{})
 	go func() {
+		// Settled only once the lease is handed out or given back.
 		defer c.settle(workID, a)
 		defer cancel()
 		record, err := c.backend.Acquire(callCtx, workID, c.holder, c.ttl)
-		select {
-		case replies <- reply{record, err}:
-		case <-left:
-			if err == nil {
-				c.undo(callCtx, record)
+		r := reply{err: err}
+		switch {
+		case err == nil:
+			w := window.Open(a.start, c.ttl, record.ExpiresAt)
+			if w.Open() {
+				r.record, r.window = record, w
+			} else {
+				r.err, r.late = c.late(), true
 			}
+		case callCtx.Err() != nil && errors.Is(err, callCtx.Err()):
+			// Our bound and not the caller's, who must not take it for his.
+			r.err = fmt.Errorf("%w: %v", c.late(), err)
+		}
+		select {
+		case replies <- r:
+			if !r.late {
+				return
+			}
+		case <-left:
+		}
+		if err == nil {
+			c.undo(callCtx, record)
 		}
 	}()
 
 	select {
 	case r := <-replies:
-		if r.err != nil {
-			return backend.LeaseRecord{}, nil, r.err
+		if !r.late {
+			<-a.settled // the work ID's turn is free when its caller knows
 		}
-		if w := window.Open(a.start, c.ttl, r.record.ExpiresAt); w.Open() {
-			return r.record, w, nil
-		}
-		c.Undo(callCtx, r.record)
-		return backend.LeaseRecord{}, nil, c.late()
+		return r, r.err
 	case <-ctx.Done():
-		err = ctx.Err()
+		close(left)
+		return reply{}, ctx.Err()
 	case <-callCtx.Done():
-		err = c.late()
+		close(left)
+		return reply{}, c.late()
 	}
-	close(left)
-	return backend.LeaseRecord{}, nil, err
 }
 
 func (c *Claimer) late() error {
@@ -142,9 +172,18 @@ func (c *Claimer) settle(workID string, a *attempt) {
 }
 
 // Undo gives a lease back that its caller cannot use, beside the caller and
-// within the TTL.
+// within the TTL. The next attempt at it waits for that.
 func (c *Claimer) Undo(ctx context.Context, record backend.LeaseRecord) {
-	go c.undo(ctx, record)
+	a := &attempt{start: time.Now(), settled: make(chan struct{})}
+	c.mu.Lock()
+	if c.out[record.WorkID] == nil {
+		c.out[record.WorkID] = a
+	}
+	c.mu.Unlock()
+	go func() {
+		defer c.settle(record.WorkID, a)
+		c.undo(ctx, record)
+	}()
 }
 
 // undo gives a lease back that nobody will use. It tries until the lease would

@@ -14,8 +14,6 @@ import (
 //
 // It is safe for concurrent use.
 type Window struct {
-	ttl time.Duration
-
 	mu       sync.Mutex
 	since    time.Time
 	deadline time.Time
@@ -25,7 +23,7 @@ type Window struct {
 // expiry ahead of the local clock shortens it, since a store may grant less
 // than was asked; one in the past, or unset, is a clock's fault and ignored.
 func Open(start time.Time, ttl time.Duration, expiry time.Time) *Window {
-	w := &Window{ttl: ttl, since: start, deadline: start.Add(ttl)}
+	w := &Window{since: start, deadline: start.Add(ttl)}
 	now := time.Now()
 	if ahead := expiry.Sub(now); ahead > 0 && now.Add(ahead).Before(w.deadline) {
 		w.deadline = now.Add(ahead)
@@ -33,12 +31,12 @@ func Open(start time.Time, ttl time.Duration, expiry time.Time) *Window {
 	return w
 }
 
-// Extend moves the window for a write that started at start and succeeded. It
-// never moves back, and never once it has closed.
-func (w *Window) Extend(start time.Time) {
+// Extend moves the window for a write of ttl that started at start and
+// succeeded. It never moves back, and never once it has closed.
+func (w *Window) Extend(start time.Time, ttl time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if deadline := start.Add(w.ttl); deadline.After(w.deadline) && time.Now().Before(w.deadline) {
+	if deadline := start.Add(ttl); deadline.After(w.deadline) && time.Now().Before(w.deadline) {
 		w.since, w.deadline = start, deadline
 	}
 }
