@@ -19,16 +19,15 @@ import (
 // EnvUpdate rewrites the golden files when it is set to 1.
 const EnvUpdate = "WORKLEASE_UPDATE_GOLDEN"
 
-// Build compiles the program in dir and returns the path of its binary, which is
-// removed with the node.
-func Build(ctx context.Context, dir string) string {
+// Build compiles the programs that pattern matches in the current directory and
+// returns the directory of their binaries, which are named after their packages.
+// It is removed with the node.
+func Build(ctx context.Context, pattern string) string {
 	GinkgoHelper()
-	binary := filepath.Join(GinkgoT().TempDir(), filepath.Base(dir)+".exe")
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", binary, ".")
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
+	dir := GinkgoT().TempDir()
+	out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", dir+string(filepath.Separator), pattern).CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "go build: %s", out)
-	return binary
+	return dir
 }
 
 // Output runs binary and returns what it printed to its standard output. It fails
