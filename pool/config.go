@@ -65,8 +65,8 @@ type Config struct {
 	Observer Observer // nil: none
 
 	// MaxCalls bounds how many slots call the backend at the same moment.
-	// Renewals and the work function's own calls are not counted. Zero or less:
-	// 16.
+	// Renewals, the work function's own calls, and calls that have been given up
+	// because their context ended are not counted. Zero or less: 16.
 	MaxCalls int
 }
 

@@ -55,6 +55,8 @@ func New(lease worklease.Lease, cfg Config, fn WorkFn) (*Pool, error) {
 	}
 	cfg = cfg.withDefaults()
 	cfg.WorkIDs = slices.Clone(cfg.WorkIDs)
+	cfg.AcquireOptions = slices.Clone(cfg.AcquireOptions)
+	cfg.RenewalOptions = slices.Clone(cfg.RenewalOptions)
 	return &Pool{cfg: cfg, lease: lease, fn: fn, active: map[string]bool{}}, nil
 }
 
@@ -195,10 +197,12 @@ func (r *poolRun) fall(id string, value any) {
 
 // once makes one run of id and decides what comes next.
 func (r *poolRun) once(id string) (wait time.Duration, again bool) {
-	start := time.Now()
+	var entered time.Time
 	run := r.terms.Run(r.ctx, id, func(ctx context.Context, token worklease.Token, prior worklease.Checkpoint) ([]byte, error) {
+		entered = time.Now() // the wait for a call's turn is no part of the term
 		r.enter(id)
 		defer r.leave(id)
+		r.cfg.Observer.OnSlotAcquired(r.observed, SlotAcquiredEvent{WorkID: id})
 		return r.fn(ctx, id, token, prior)
 	})
 	observer, backoff := r.cfg.Observer, r.cfg.BackoffInterval
@@ -212,7 +216,7 @@ func (r *poolRun) once(id string) (wait time.Duration, again bool) {
 		return pacing.Jittered(r.cfg.RerunInterval, jitter), true
 	case errors.Is(run.Err, worklease.ErrFenced):
 		observer.OnSlotLost(r.observed, SlotLostEvent{WorkID: id})
-		if time.Since(start) < backoff {
+		if entered.IsZero() || time.Since(entered) < backoff {
 			return backoff, true
 		}
 		return 0, true
@@ -236,7 +240,6 @@ func (r *poolRun) enter(id string) {
 	r.Pool.mu.Lock()
 	r.active[id] = true
 	r.Pool.mu.Unlock()
-	r.cfg.Observer.OnSlotAcquired(r.observed, SlotAcquiredEvent{WorkID: id})
 }
 
 func (r *poolRun) leave(id string) {
