@@ -1,0 +1,56 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"fmt"
+	"time"
+
+	_ "github.com/lib/pq" // any PostgreSQL driver of database/sql will do
+
+	"github.com/aetomala/worklease"
+	"github.com/aetomala/worklease/backend/postgres"
+)
+
+func ExampleNew() {
+	db, err := sql.Open("postgres", "postgres://app@db.internal/jobs")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	b, err := postgres.New(db) // no I/O yet; the schema must be there
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lease, err := worklease.New(b, worklease.Config{TTL: 30 * time.Second, HolderID: "pod-7f9c"})
+	fmt.Println(lease != nil, err)
+	// Output:
+	// true <nil>
+}
+
+func ExampleWithSchema() {
+	db, err := sql.Open("postgres", "postgres://app@db.internal/jobs")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	_, err = postgres.New(db, postgres.WithSchema("coordination"))
+	fmt.Println(err)
+	// Output:
+	// <nil>
+}
+
+func ExampleWithTransactionPooler() {
+	db, err := sql.Open("postgres", "postgres://app@pgbouncer.internal:6432/jobs")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	_, err = postgres.New(db, postgres.WithTransactionPooler())
+	fmt.Println(err)
+	// Output:
+	// <nil>
+}
