@@ -15,6 +15,6 @@ func unprivileged() (account, error)             { return account{}, errUnsuppor
 func (account) own(string) error                 { return errUnsupported }
 func (account) attributes() *syscall.SysProcAttr { return nil }
 func (s *Server) keep() error                    { return errUnsupported }
-func (s *Server) release() error                 { return errUnsupported }
+func (s *Server) close() error                   { return errUnsupported }
 func (s *Server) freeze() error                  { return errUnsupported }
 func (s *Server) thaw() error                    { return errUnsupported }

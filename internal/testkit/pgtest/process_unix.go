@@ -15,7 +15,9 @@ import (
 
 // keeper clears up after a server: it waits until its standard input ends,
 // which the end of this process brings about in any case, then ends what runs
-// and removes the directory.
+// and removes the directory. A server waits up to a minute for a client that
+// has connected and says nothing, hence the second signal; its processes end
+// when they see that the first of them is gone.
 const keeper = `
 read -r _
 cd "$1" || exit 0
@@ -24,7 +26,8 @@ pid=$(head -n 1 data/postmaster.pid 2>/dev/null)
 if [ -n "$pid" ]; then
 	kill -QUIT "$pid"
 	tries=0
-	while kill -0 "$pid" && [ $tries -lt 50 ]; do sleep 0.1; tries=$((tries + 1)); done
+	while kill -0 "$pid" && [ $tries -lt 30 ]; do sleep 0.1; tries=$((tries + 1)); done
+	kill -KILL "$pid"
 fi
 cd /
 rm -rf "$1"
@@ -43,8 +46,12 @@ func (s *Server) keep() error {
 	return s.keeper.Start()
 }
 
-// release lets the keeper clear up, and waits for it.
-func (s *Server) release() error {
+// close lets the keeper clear up, in whatever state a spec left the server, and
+// waits for it.
+func (s *Server) close() error {
+	if s.exited != nil {
+		defer func() { <-s.exited }()
+	}
 	return errors.Join(s.leash.Close(), s.keeper.Wait())
 }
 

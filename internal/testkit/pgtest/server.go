@@ -221,18 +221,6 @@ func (s *Server) await() error {
 	}
 }
 
-// close ends the server in whatever state a spec left it.
-func (s *Server) close() error {
-	if err := s.thaw(); err != nil {
-		return err
-	}
-	if s.cmd != nil {
-		s.cmd.Process.Signal(syscall.SIGQUIT) //nolint:errcheck // It may have been stopped.
-		<-s.exited
-	}
-	return s.release()
-}
-
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
