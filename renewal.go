@@ -173,10 +173,6 @@ func (r *renewal) run() {
 			if r.life.Err() != nil {
 				return
 			}
-			if c.err == nil {
-				r.window.Extend(c.start, r.lease.ttl)
-				r.note(nil)
-			}
 			switch {
 			case errors.Is(c.err, ErrFenced) || errors.Is(c.err, ErrLeaseExpired):
 				r.report(c.start, failures+1, c.err)
@@ -192,7 +188,7 @@ func (r *renewal) run() {
 			case c.err == nil:
 				failures = 0 // late, and already reported as failed
 			}
-			if due && current == nil {
+			if due && current == nil && r.window.Open() {
 				due = false
 				attempt()
 			}
@@ -200,9 +196,14 @@ func (r *renewal) run() {
 	}
 }
 
-// call makes one call. The channel has room for every call that can be out.
+// call makes one call. It moves the window itself, so that no observer can hold
+// that up. The channel has room for every call that can be out.
 func (r *renewal) call(c *renewCall, replies chan<- *renewCall) {
 	c.err = r.lease.backend.Renew(r.life, r.token.record, r.lease.ttl)
+	if c.err == nil {
+		r.window.Extend(c.start, r.lease.ttl)
+		r.note(nil)
+	}
 	replies <- c
 }
 

@@ -425,6 +425,17 @@ var _ = Describe("The window", func() {
 		Expect(h.window()).To(Equal(time.Second + ttl))
 		Expect(h.renewEvents()).To(HaveExactElements(HaveField("Err", HaveOccurred())))
 	}))
+
+	It("moves with such a reply at once, also while an observer is slow", inBubble(func() {
+		faults, b := inject.Around(memory.New())
+		faults.On(inject.Renew, inject.Sequence(inject.Slow(4*time.Second), hang))
+		lease := newLease(b, "a", onRenew{do: func(worklease.RenewEvent) { time.Sleep(ttl) }})
+		start := time.Now()
+		renewCtx, stop := lease.StartRenewal(background, acquire(lease, "w"), worklease.WithRenewalInterval(time.Second))
+		defer stop()
+		<-renewCtx.Done()
+		Expect(time.Since(start)).To(Equal(time.Second + ttl))
+	}))
 })
 
 // granting is a backend whose expiry is its own.
