@@ -203,7 +203,7 @@ func (b *Backend) Forget(ctx context.Context, record backend.LeaseRecord) error 
 	case !s.found && resent:
 		return nil
 	case s.of(record):
-		return errUnexplained
+		return b.explain(ctx, errUnexplained)
 	default:
 		return backend.ErrFenced
 	}

@@ -93,22 +93,54 @@ func (s *sent) Value() (driver.Value, error) {
 var errMisrouted = errors.New("another statement answered")
 
 // row runs a statement and scans its only row into dest. It returns
-// sql.ErrNoRows where it answered none, and whether it was sent more than once,
-// so that its answer may be the echo of its own first execution.
+// sql.ErrNoRows where a guarded write, which has no dest, answered none, and
+// whether the statement was sent more than once, so that its answer may be the
+// echo of its own first execution.
 func (b *Backend) row(ctx context.Context, name string, args []any, dest ...any) (resent bool, err error) {
 	s := &sent{name: name}
-	var answered string
 	args = append([]any{s}, args...)
-	dest = append([]any{&answered}, dest...)
 	if b.pooler {
 		err = b.transact(ctx, name, args, dest)
 	} else {
 		err = b.prepared(ctx, name, args, dest)
 	}
-	if err == nil && answered != name {
-		err = fmt.Errorf("%w: %q in place of %q", errMisrouted, answered, name)
-	}
 	return s.times > 1, b.explain(ctx, err)
+}
+
+// scan reads the only row of an answer to the statement called name.
+func scan(rows *sql.Rows, name string, dest []any) error {
+	defer func() { _ = rows.Close() }() // a no-op after the one below
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	if !rows.Next() {
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		if len(dest) > 0 {
+			return fmt.Errorf("%w: no row in place of that of %q", errMisrouted, name)
+		}
+		return sql.ErrNoRows
+	}
+	if len(columns) != 1+len(dest) {
+		return fmt.Errorf("%w: %d columns in place of the %d of %q", errMisrouted, len(columns), 1+len(dest), name)
+	}
+	var answered string
+	err = rows.Scan(append([]any{&answered}, dest...)...)
+	switch {
+	case rows.Err() != nil:
+		return rows.Err()
+	case answered != name:
+		return fmt.Errorf("%w: %q in place of %q", errMisrouted, answered, name)
+	case err != nil:
+		return err
+	}
+	// An error of the commit comes after the row.
+	if err := rows.Close(); err != nil {
+		return err
+	}
+	return rows.Err()
 }
 
 // prepared runs a statement prepared: one round trip once a connection knows it.
@@ -127,7 +159,11 @@ func (b *Backend) prepared(ctx context.Context, name string, args, dest []any) e
 			_ = fresh.Close() // somebody else was faster
 		}
 	}
-	return stmt.QueryRowContext(ctx, args...).Scan(dest...)
+	rows, err := stmt.QueryContext(ctx, args...)
+	if err != nil {
+		return err
+	}
+	return scan(rows, name, dest)
 }
 
 // transact runs a statement unprepared in a transaction of its own, so that a
@@ -137,8 +173,12 @@ func (b *Backend) transact(ctx context.Context, name string, args, dest []any) e
 	if err != nil {
 		return err
 	}
-	if err := tx.QueryRowContext(ctx, b.statements[name].text, args...).Scan(dest...); err != nil {
-		_ = tx.Rollback() // the first error says more
+	defer func() { _ = tx.Rollback() }() // a no-op after the commit
+	rows, err := tx.QueryContext(ctx, b.statements[name].text, args...)
+	if err != nil {
+		return err
+	}
+	if err := scan(rows, name, dest); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -61,7 +61,7 @@ func (b *Backend) refused(ctx context.Context, record backend.LeaseRecord, lapse
 	case lapsed(s):
 		return backend.ErrLeaseExpired
 	default:
-		return errUnexplained
+		return b.explain(ctx, errUnexplained)
 	}
 }
 
@@ -84,14 +84,24 @@ func (b *Backend) explain(ctx context.Context, err error) error {
 	if ended := ended(ctx); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, err)
 	}
-	switch state := sqlState(err); {
-	case b.pooler:
-		return err
-	case errors.Is(err, errMisrouted), state == "26000", state == "42P05", state == "08P01":
+	if !b.pooler && suspicious(err) {
 		return fmt.Errorf("%w (is there a pooler in transaction mode? then use postgres.WithTransactionPooler)", err)
-	default:
-		return err
 	}
+	return err
+}
+
+// suspicious reports whether err is what a pooler that mixes up statements
+// causes: an answer or a refusal that is none of ours, a statement that is
+// unknown or known already, or parameters that are those of another one.
+func suspicious(err error) bool {
+	if errors.Is(err, errMisrouted) || errors.Is(err, errUnexplained) {
+		return true
+	}
+	switch sqlState(err) {
+	case "26000", "42P05", "08P01", "22P02", "22P03":
+		return true
+	}
+	return false
 }
 
 // ended is ctx.Err(), also in the moment when the driver's timer for the same
