@@ -1,0 +1,46 @@
+package conformance
+
+import (
+	"context"
+
+	"github.com/aetomala/worklease/backend"
+)
+
+// call is a method that takes a record, made with an effect that others can
+// tell: it replaces the state, ends the lease or deletes the row.
+type call struct {
+	name string
+	do   func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error
+}
+
+// calls are all of them, in the order of the verdicts' columns.
+var calls = []call{
+	{"Checkpoint", func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error {
+		return b.Checkpoint(ctx, rec, []byte("overwritten"), lapsed)
+	}},
+	{"Renew", func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error {
+		return b.Renew(ctx, rec, lapsed)
+	}},
+	{"Release", func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error {
+		return b.Release(ctx, rec, backend.ExitRetired)
+	}},
+	{"ReadCheckpoint", func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error {
+		_, err := b.ReadCheckpoint(ctx, rec)
+		return err
+	}},
+	{"Forget", func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error {
+		return b.Forget(ctx, rec)
+	}},
+	{"Restore", func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error {
+		return b.(backend.Restorer).Restore(ctx, rec)
+	}},
+}
+
+// offered reports whether the backend has c's method.
+func (s *subject) offered(c call) bool {
+	if c.name != "Restore" {
+		return true
+	}
+	_, ok := s.restorer()
+	return ok
+}

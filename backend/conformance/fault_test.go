@@ -1,0 +1,137 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/aetomala/worklease/backend"
+	"github.com/aetomala/worklease/backend/memory"
+)
+
+// faults are backends with one fault each, around one without. They embed the
+// concrete type, so that its optional interfaces stay in sight.
+var faults = map[string]func() backend.Backend{
+	"none":                                 func() backend.Backend { return memory.New() },
+	"no exit capture":                      func() backend.Backend { return &noExitCapture{memory.New()} },
+	"Checkpoint ignores the token":         func() backend.Backend { return &tokenIgnored{tracked: track()} },
+	"Release leaves the lease unexpired":   func() backend.Backend { return &unexpired{Backend: memory.New()} },
+	"slices are shared":                    func() backend.Backend { return &shared{Backend: memory.New()} },
+	"Forget ignores the holder":            func() backend.Backend { return &holderIgnored{tracked: track()} },
+	"a holder acquires its own live lease": func() backend.Backend { return &reentrant{tracked: track()} },
+	"ReadCheckpoint drops PrevHolderID":    func() backend.Backend { return &nameless{memory.New()} },
+}
+
+// tracked is a backend that knows whose each lease is.
+type tracked struct {
+	*memory.Backend
+	mu     sync.Mutex
+	owners map[string]backend.LeaseRecord
+}
+
+func track() *tracked {
+	return &tracked{Backend: memory.New(), owners: map[string]backend.LeaseRecord{}}
+}
+
+func (t *tracked) Acquire(ctx context.Context, workID, holderID string, ttl time.Duration) (backend.LeaseRecord, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rec, err := t.Backend.Acquire(ctx, workID, holderID, ttl)
+	if err == nil {
+		t.owners[workID] = rec
+	}
+	return rec, err
+}
+
+func (t *tracked) owner(rec backend.LeaseRecord) backend.LeaseRecord {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if owner, ok := t.owners[rec.WorkID]; ok {
+		return owner
+	}
+	return rec
+}
+
+type noExitCapture struct{ *memory.Backend }
+
+func (b *noExitCapture) ReadCheckpoint(ctx context.Context, rec backend.LeaseRecord) (backend.Checkpoint, error) {
+	cp, err := b.Backend.ReadCheckpoint(ctx, rec)
+	cp.PrevExit = backend.ExitNone
+	return cp, err
+}
+
+type tokenIgnored struct{ *tracked }
+
+func (b *tokenIgnored) Checkpoint(ctx context.Context, rec backend.LeaseRecord, state []byte, ttl time.Duration) error {
+	rec.FencingToken = b.owner(rec).FencingToken
+	return b.tracked.Checkpoint(ctx, rec, state, ttl)
+}
+
+type unexpired struct {
+	*memory.Backend
+	released sync.Map
+}
+
+func (b *unexpired) Acquire(ctx context.Context, workID, holderID string, ttl time.Duration) (backend.LeaseRecord, error) {
+	if _, ok := b.released.Load(workID); ok {
+		return backend.LeaseRecord{}, backend.ErrLeaseHeld
+	}
+	return b.Backend.Acquire(ctx, workID, holderID, ttl)
+}
+
+func (b *unexpired) Release(ctx context.Context, rec backend.LeaseRecord, mode backend.ExitMode) error {
+	err := b.Backend.Release(ctx, rec, mode)
+	if err == nil {
+		b.released.Store(rec.WorkID, true)
+	}
+	return err
+}
+
+type shared struct {
+	*memory.Backend
+	states sync.Map
+}
+
+func (b *shared) Checkpoint(ctx context.Context, rec backend.LeaseRecord, state []byte, ttl time.Duration) error {
+	err := b.Backend.Checkpoint(ctx, rec, state, ttl)
+	if err == nil {
+		b.states.Store(rec.WorkID, state)
+	}
+	return err
+}
+
+func (b *shared) ReadCheckpoint(ctx context.Context, rec backend.LeaseRecord) (backend.Checkpoint, error) {
+	cp, err := b.Backend.ReadCheckpoint(ctx, rec)
+	if state, ok := b.states.Load(rec.WorkID); ok && cp.State != nil {
+		cp.State = state.([]byte)
+	}
+	return cp, err
+}
+
+type holderIgnored struct{ *tracked }
+
+func (b *holderIgnored) Forget(ctx context.Context, rec backend.LeaseRecord) error {
+	rec.HolderID = b.owner(rec).HolderID
+	return b.tracked.Forget(ctx, rec)
+}
+
+type reentrant struct{ *tracked }
+
+func (b *reentrant) Acquire(ctx context.Context, workID, holderID string, ttl time.Duration) (backend.LeaseRecord, error) {
+	rec, err := b.tracked.Acquire(ctx, workID, holderID, ttl)
+	var held *backend.HeldError
+	if errors.As(err, &held) && held.HolderID == holderID {
+		rec = b.owner(backend.LeaseRecord{WorkID: workID})
+		return rec, b.Renew(ctx, rec, ttl)
+	}
+	return rec, err
+}
+
+type nameless struct{ *memory.Backend }
+
+func (b *nameless) ReadCheckpoint(ctx context.Context, rec backend.LeaseRecord) (backend.Checkpoint, error) {
+	cp, err := b.Backend.ReadCheckpoint(ctx, rec)
+	cp.PrevHolderID = ""
+	return cp, err
+}

@@ -1,0 +1,98 @@
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/aetomala/worklease/backend"
+)
+
+const (
+	live   = time.Hour         // outlives the run
+	lapsed = -time.Millisecond // has expired before the call returns
+)
+
+// newWorkID returns a work ID that no other spec and no other run has.
+func newWorkID() string { return "conformance-" + rand.Text() }
+
+// subject is the backend under test, with the steps that specs repeat. A step
+// that the contract says succeeds fails the spec where it does not.
+type subject struct {
+	backend.Backend
+}
+
+// take acquires.
+func (s *subject) take(ctx context.Context, workID, holderID string, ttl time.Duration) backend.LeaseRecord {
+	GinkgoHelper()
+	rec, err := s.Acquire(ctx, workID, holderID, ttl)
+	Expect(err).NotTo(HaveOccurred())
+	return rec
+}
+
+// store writes state and leaves the lease live.
+func (s *subject) store(ctx context.Context, rec backend.LeaseRecord, state string) {
+	GinkgoHelper()
+	Expect(s.Checkpoint(ctx, rec, []byte(state), live)).To(Succeed())
+}
+
+// lapse ends a live lease as a crash and the passing of time would.
+func (s *subject) lapse(ctx context.Context, rec backend.LeaseRecord) {
+	GinkgoHelper()
+	Expect(s.Renew(ctx, rec, lapsed)).To(Succeed())
+}
+
+// leave releases.
+func (s *subject) leave(ctx context.Context, rec backend.LeaseRecord, mode backend.ExitMode) {
+	GinkgoHelper()
+	Expect(s.Release(ctx, rec, mode)).To(Succeed())
+}
+
+// read reads the checkpoint.
+func (s *subject) read(ctx context.Context, rec backend.LeaseRecord) backend.Checkpoint {
+	GinkgoHelper()
+	cp, err := s.ReadCheckpoint(ctx, rec)
+	Expect(err).NotTo(HaveOccurred())
+	return cp
+}
+
+// succeed acquires as a successor and returns what it finds.
+func (s *subject) succeed(ctx context.Context, workID string) backend.Checkpoint {
+	GinkgoHelper()
+	return s.read(ctx, s.take(ctx, workID, "successor", live))
+}
+
+// standing is what others can tell of a lease.
+type standing struct {
+	Held   bool
+	Exit   backend.ExitMode
+	Holder string
+	State  string
+}
+
+// standing asks for the lease, ending it as owner first where it is live.
+func (s *subject) standing(ctx context.Context, owner backend.LeaseRecord) standing {
+	GinkgoHelper()
+	rec, err := s.Acquire(ctx, owner.WorkID, "successor", live)
+	held := err != nil
+	if held {
+		Expect(err).To(MatchError(backend.ErrLeaseHeld))
+		s.lapse(ctx, owner)
+		rec = s.take(ctx, owner.WorkID, "successor", live)
+	}
+	cp := s.read(ctx, rec)
+	return standing{Held: held, Exit: cp.PrevExit, Holder: cp.PrevHolderID, State: string(cp.State)}
+}
+
+// restorer returns the backend as a [backend.Restorer] where it is one. A spec
+// about it has nothing to say of a backend that is none.
+func (s *subject) restorer() (backend.Restorer, bool) {
+	r, ok := s.Backend.(backend.Restorer)
+	if !ok {
+		AddReportEntry("the backend is no backend.Restorer")
+	}
+	return r, ok
+}

@@ -1,0 +1,107 @@
+package conformance_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gleak"
+
+	"github.com/aetomala/worklease/backend/conformance"
+)
+
+// faultEnv names the fault of the backend that this process tries. Ginkgo runs
+// one suite a process, so each fault has a child process of its own.
+const faultEnv = "WORKLEASE_CONFORMANCE_FAULT"
+
+var _ = func() bool {
+	if fault, ok := os.LookupEnv(faultEnv); ok {
+		return Describe("suite:", conformance.RunSuite(faults[fault]))
+	}
+	return Describe("RunSuite", func() {
+		BeforeEach(func() {
+			before := gleak.Goroutines()
+			DeferCleanup(func() { Eventually(gleak.Goroutines).ShouldNot(gleak.HaveLeaked(before)) })
+		})
+		teethSpecs()
+	})
+}()
+
+func teethSpecs() {
+	It("passes a backend that has no fault", SpecTimeout(2*time.Minute), func(ctx SpecContext) {
+		Expect(failures(ctx, "none")).To(BeEmpty())
+	})
+
+	DescribeTable("fails a backend that has one fault, in the specs that speak of it",
+		func(ctx SpecContext, fault string, specs ...string) {
+			failed := failures(ctx, fault)
+			for _, spec := range specs {
+				Expect(failed).To(ContainElement(ContainSubstring(spec)))
+			}
+		},
+		bites("no exit capture",
+			"a handoff tells each of three holders in a row how the one before it left",
+			"Release records the exit, keeps the state and frees the lease at once"),
+		bites("Checkpoint ignores the token",
+			"Checkpoint is refused and changes nothing with the token of the holder's own earlier lease",
+			"Checkpoint is refused and changes nothing with the zero token"),
+		bites("Release leaves the lease unexpired",
+			"Release records the exit, keeps the state and frees the lease at once",
+			"8a: a Renew after Release(finished) is refused as expired, and another holder acquires"),
+		bites("slices are shared",
+			"18c: a slice that its caller edits after Checkpoint changes nothing stored",
+			"18c: a slice that its reader edits changes nothing stored"),
+		bites("Forget ignores the holder",
+			"Forget is refused and changes nothing of another holder on a live lease"),
+		bites("a holder acquires its own live lease",
+			"Acquire refuses a holder's own live lease",
+			"10b: a holder's own lease is held for that lease's ttl"),
+		bites("ReadCheckpoint drops PrevHolderID",
+			"ReadCheckpoint gives the previous holder's state, exit and name",
+			"9c: the next holder of retired work sees that, by whom, and the state"),
+	)
+}
+
+func bites(fault string, specs ...string) TableEntry {
+	args := []any{SpecTimeout(2 * time.Minute), fault}
+	for _, spec := range specs {
+		args = append(args, spec)
+	}
+	return Entry(fault, args...)
+}
+
+// failures runs the suite in a child process on the backend with the fault and
+// returns the names of the specs that failed.
+func failures(ctx SpecContext, fault string) []string {
+	GinkgoHelper()
+	Expect(faults).To(HaveKey(fault))
+	report := filepath.Join(GinkgoT().TempDir(), "report.json")
+	child := exec.CommandContext(ctx, os.Args[0], "-ginkgo.json-report="+report, "-ginkgo.succinct", "-ginkgo.no-color")
+	child.Env = append(os.Environ(), faultEnv+"="+fault)
+	output, err := child.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		Expect(err).NotTo(HaveOccurred())
+	}
+
+	text, readErr := os.ReadFile(report)
+	Expect(readErr).NotTo(HaveOccurred(), string(output))
+	var reports []types.Report
+	Expect(json.Unmarshal(text, &reports)).To(Succeed())
+	Expect(reports).To(HaveLen(1))
+	Expect(reports[0].SpecReports.CountWithState(types.SpecStatePassed)).To(BeNumerically(">", 0), string(output))
+
+	var names []string
+	for _, spec := range reports[0].SpecReports.WithState(types.SpecStateFailureStates) {
+		names = append(names, strings.Join(append(spec.ContainerHierarchyTexts, spec.LeafNodeText), " "))
+	}
+	Expect(err != nil).To(Equal(len(names) > 0), string(output))
+	return names
+}
