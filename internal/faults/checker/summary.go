@@ -1,0 +1,26 @@
+package checker
+
+import "github.com/aetomala/worklease/internal/faults/history"
+
+// Summary is how much a history holds.
+type Summary struct {
+	Operations int
+	Results    map[string]int // by operation and result
+	Handoffs   int            // acquisitions after another holder's
+}
+
+// Summarize counts.
+func Summarize(h *history.History) Summary {
+	s := Summary{Operations: len(h.Operations), Results: map[string]int{}}
+	for _, o := range h.Operations {
+		s.Results[string(o.Op)+" "+string(o.Result)]++
+	}
+	for _, w := range works(h) {
+		for i := 1; i < len(w.tenures); i++ {
+			if w.tenures[i].holder != w.tenures[i-1].holder {
+				s.Handoffs++
+			}
+		}
+	}
+	return s
+}
