@@ -51,6 +51,7 @@ type link struct {
 	client, server net.Conn
 	ended          chan struct{} // closed by cut
 	once           sync.Once
+	silent         bool // for good; under the proxy's lock
 }
 
 // cut ends a link. With a linger of zero the peers see a reset, not an end.
@@ -92,6 +93,16 @@ func (p *Proxy) Delay(d time.Duration) { p.set(pass, d) }
 // Swallow forwards nothing and ends nothing: each side sees a peer that has
 // fallen silent. New connections are accepted.
 func (p *Proxy) Swallow() { p.set(swallow, 0) }
+
+// Silence swallows on the connections that there are, for good, as a router does
+// that has forgotten them. New ones go by what else the proxy is told.
+func (p *Proxy) Silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.silent = true
+	}
+}
 
 // LoseReplies forwards what clients send, and resets a connection as soon as
 // the server answers on it, so that the server has done what the client never
@@ -202,6 +213,9 @@ func (p *Proxy) forward(l *link, from, to net.Conn, reply bool) {
 func (p *Proxy) deliver(l *link, to net.Conn, data []byte, reply bool) bool {
 	p.mu.Lock()
 	m, delay := p.mode, p.delay
+	if l.silent {
+		m = swallow
+	}
 	if m == loseReplies && reply {
 		p.lost++
 	}
@@ -230,8 +244,9 @@ func (p *Proxy) hold(l *link) {
 	for {
 		p.mu.Lock()
 		m, changed := p.mode, p.changed
+		silent := l.silent
 		p.mu.Unlock()
-		if m != swallow {
+		if m != swallow && !silent {
 			return
 		}
 		select {

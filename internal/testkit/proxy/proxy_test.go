@@ -71,6 +71,19 @@ var _ = Describe("Proxy", func() {
 		Expect(err).To(MatchError(syscall.ECONNRESET))
 	}, SpecTimeout(bound))
 
+	It("silences the connections that there are for good, and no others", func(_ SpecContext) {
+		c := dial(p)
+		Expect(c.ask("before")).To(Equal("before"))
+
+		p.Silence()
+		p.Pass()
+		Expect(dial(p).ask("anew")).To(Equal("anew"))
+		c.deadline(200 * time.Millisecond)
+		_, err := c.try("lost")
+		Expect(err).To(MatchError(os.ErrDeadlineExceeded))
+		Expect(e.lines.Load()).To(BeEquivalentTo(2))
+	}, SpecTimeout(bound))
+
 	It("resets the connections that there are, and takes new ones", func(_ SpecContext) {
 		c := dial(p)
 		Expect(c.ask("before")).To(Equal("before"))
