@@ -5,7 +5,7 @@
 --       race for the row (why.sql tells whose)
 -- A held lease costs a read: the INSERT has nothing to insert, so no row is
 -- locked, no token drawn and nothing logged. On conflict the token is drawn after
--- the row lock, and never falls even where the sequence did.
+-- the row lock, and never falls even where the sequence did. The casts: see read.sql.
 WITH held AS (
     SELECT holder_id, expires_at
     FROM worklease_leases
@@ -31,9 +31,9 @@ WITH held AS (
     RETURNING l.fencing_token, l.expires_at
 )
 SELECT 'acquire',
-       taken.fencing_token,
+       taken.fencing_token::bigint,
        (extract(epoch FROM taken.expires_at) * 1000000)::bigint,
-       held.holder_id,
+       held.holder_id::text,
        (extract(epoch FROM held.expires_at - statement_timestamp()) * 1000000)::bigint
 FROM (SELECT) AS answer
 LEFT JOIN taken ON true
