@@ -216,12 +216,26 @@ var _ = Describe("The cause of a renewal context", func() {
 		Expect(cause).NotTo(Or(MatchError(worklease.ErrLeaseExpired), MatchError(worklease.ErrFenced)))
 	}))
 
-	It("wraps the last renewal's error, and none from before a success", inBubble(func() {
+	It("wraps the last renewal's error", inBubble(func() {
 		older := errors.New("older")
-		h := hold(inject.Sequence(inject.Fail(older), inject.Pass, inject.Fail(errNet)))
-		_, cause := h.lostAfter()
+		_, cause := hold(inject.Sequence(inject.Fail(older), inject.Fail(errNet))).lostAfter()
 		Expect(cause).To(And(MatchError(worklease.ErrLeaseWindowExhausted), MatchError(errNet)))
 		Expect(cause).NotTo(MatchError(older))
+	}))
+
+	It("wraps no error from before a success", inBubble(func() {
+		faults, b := inject.Around(memory.New())
+		faults.On(inject.Renew, inject.Sequence(inject.Fail(errNet), inject.Pass, hang))
+		// So short that the window closes before the last call counts as failed.
+		lease, err := worklease.New(b, worklease.Config{TTL: 150 * time.Millisecond, HolderID: "a"})
+		Expect(err).NotTo(HaveOccurred())
+		renewCtx, stop := lease.StartRenewal(background, acquire(lease, "w"),
+			worklease.WithRenewalBackoff(time.Millisecond, time.Millisecond, 0))
+		defer stop()
+		<-renewCtx.Done()
+		Expect(faults.Count(inject.Renew)).To(Equal(3))
+		Expect(context.Cause(renewCtx)).To(MatchError(worklease.ErrLeaseWindowExhausted))
+		Expect(context.Cause(renewCtx)).NotTo(MatchError(errNet))
 	}))
 
 	It("comes after the events that explain it", inBubble(func() {
