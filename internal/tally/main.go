@@ -2,12 +2,13 @@
 // many there were.
 //
 //	go run ./internal/tally [flags of go test]
+//	go run ./internal/tally -modules
 //
 // It goes through every go.mod below the current directory whose module has Go
 // files. What fails is shown as it comes; at the end stands a line for each
 // module, and last the total. It fails on any test that failed, and on any that
 // was skipped or is pending, and on a module that ran none, so that nothing is
-// left out in silence.
+// left out in silence. With -modules it only lists where the modules are.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -40,6 +42,10 @@ func run(flags []string) error {
 	dirs, err := modules(".")
 	if err != nil {
 		return err
+	}
+	if slices.Equal(flags, []string{"-modules"}) {
+		fmt.Println(strings.Join(dirs, "\n"))
+		return nil
 	}
 	var (
 		results []module

@@ -1,0 +1,40 @@
+# What to run on this repository; CI calls the same targets.
+
+GOLANGCI = go tool -modfile=$(CURDIR)/internal/tools/go.mod golangci-lint
+
+# Every module that has Go files; that of the pinned tools has none.
+MODULES = $(shell go run ./internal/tally -modules)
+
+# A checkout that git does not trust must build too.
+export GOFLAGS := -buildvcs=false $(filter-out -buildvcs=%,$(GOFLAGS))
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: test
+test: postgres ## every test of every module, PostgreSQL included, and a tally
+	@go run ./internal/tally -race -count=1
+
+.PHONY: race
+race: postgres ## the root module's tests again and again; stop it, or set COUNT
+	@for i in $$(seq $(or $(COUNT),10)); do go test -race -count=1 ./... || exit 1; done
+
+.PHONY: postgres
+postgres: ## make sure that there is a PostgreSQL server to test on
+	@.ci/postgres
+
+.PHONY: lint
+lint: ## golangci-lint on every module, and go vet for other systems
+	@set -e; for dir in $(MODULES); do echo "lint $$dir" && (cd $$dir && $(GOLANGCI) run ./...) || exit 1; done
+	@for target in windows/amd64 darwin/arm64 linux/386; do \
+		echo "vet $$target" && GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 go vet ./... || exit 1; done
+
+.PHONY: fmt
+fmt: ## format every module
+	@for dir in $(MODULES); do (cd $$dir && $(GOLANGCI) fmt ./...) || exit 1; done
+
+.PHONY: ci
+ci: test lint ## what CI runs

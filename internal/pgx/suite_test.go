@@ -1,0 +1,49 @@
+// Package pgxtest runs PostgreSQL's suites through pgx, in a module of its own,
+// so that the driver stays out of the requirements of worklease.
+package pgxtest
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/aetomala/worklease/backend"
+	"github.com/aetomala/worklease/backend/conformance"
+	"github.com/aetomala/worklease/backend/postgres"
+	"github.com/aetomala/worklease/internal/testkit/pgtest"
+)
+
+// schema has a name that is wrong wherever it is not quoted.
+const schema = `Odd "name's`
+
+func TestPgx(t *testing.T) {
+	SetDefaultEventuallyTimeout(10 * time.Second)
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "pgx")
+}
+
+var db *sql.DB
+
+var _ = BeforeSuite(func() {
+	db = pgtest.OpenDriver("pgx", pgtest.Database())
+	pgtest.ApplySchema(db, "")
+	pgtest.ApplySchema(db, schema)
+})
+
+var _ = Describe("PostgreSQL through pgx", conformance.RunSuite(newBackend()))
+
+var _ = Describe("PostgreSQL through pgx, in a schema of its own", conformance.RunSuite(newBackend(postgres.WithSchema(schema))))
+
+var _ = Describe("PostgreSQL through pgx, for a pooler", conformance.RunSuite(newBackend(postgres.WithTransactionPooler())))
+
+func newBackend(opts ...postgres.Option) func() backend.Backend {
+	return func() backend.Backend {
+		b, err := postgres.New(db, opts...)
+		Expect(err).NotTo(HaveOccurred())
+		return b
+	}
+}
