@@ -522,6 +522,25 @@ var _ = Describe("A failed renewal", func() {
 			100*time.Millisecond, 200*time.Millisecond, 400*time.Millisecond),
 	)
 
+	It("is retried by the end of its window at the latest, should a Checkpoint have moved that on", inBubble(func() {
+		h := hold(inject.Times(1, inject.Fail(errNet)), worklease.WithRenewalBackoff(time.Hour, time.Hour, 0))
+		defer h.end()
+		time.Sleep(ttl - time.Second)
+		Expect(h.lease.Checkpoint(background, h.token, nil)).To(Succeed())
+		time.Sleep(time.Second + 1)
+		settled()
+		Expect(h.sent()).To(Equal([]time.Duration{ttl / 2, ttl}))
+	}))
+
+	It("is forgotten when its reply comes late but good", inBubble(func() {
+		h := hold(inject.Times(1, inject.Slow(4*time.Second)),
+			worklease.WithRenewalInterval(time.Second), worklease.WithRenewalBackoff(2*time.Second, 2*time.Second, 0))
+		defer h.end()
+		time.Sleep(6 * time.Second)
+		settled()
+		Expect(attempts(h.renewEvents())).To(Equal([]int{1, 1}))
+	}))
+
 	It("is reported as the error that it was, of this lease, under the renewal context", inBubble(func() {
 		h := hold(inject.Times(1, inject.Fail(errNet)))
 		defer h.end()
@@ -672,6 +691,20 @@ var _ = Describe("stopRenewal", func() {
 		time.Sleep(2 * ttl)
 		Expect(faults.Count(inject.Renew)).To(Equal(1))
 		Expect(renewCtx.Err()).NotTo(HaveOccurred())
+	}))
+
+	It("leaves the cause nil even when called from the callback of a loss", inBubble(func() {
+		stops := make(chan func(), 1)
+		faults, b := inject.Around(memory.New())
+		faults.On(inject.Renew, inject.Fail(backend.ErrFenced))
+		lease := newLease(b, "a", onFenced{do: func(context.Context) { (<-stops)() }})
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		renewCtx, stop := lease.StartRenewal(ctx, acquire(lease, "w"))
+		stops <- stop
+		time.Sleep(2 * ttl)
+		Expect(faults.Count(inject.Renew)).To(Equal(1))
+		Expect(context.Cause(renewCtx)).NotTo(HaveOccurred())
 	}))
 
 	It("does nothing after a loss", inBubble(func() {
