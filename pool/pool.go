@@ -64,8 +64,10 @@ func New(lease worklease.Lease, cfg Config, fn WorkFn) (*Pool, error) {
 // sorted.
 func (p *Pool) ActiveSlots() []string {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Sorted(maps.Keys(p.active))
+	ids := slices.Collect(maps.Keys(p.active))
+	p.mu.Unlock()
+	slices.Sort(ids) // not under the lock that every slot needs
+	return ids
 }
 
 // jitter is how much longer idle and rerun waits may be, so that slots do not
