@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"strconv"
@@ -35,33 +36,14 @@ func raceSpecs(s *subject) {
 	})
 
 	It("11b: no Renew succeeds that began after Release had, in a thousand rounds", limit, func(ctx SpecContext) {
-		work, previous := newWorkID(), backend.Checkpoint{PrevExit: backend.ExitNone}
-		for round := range 1000 {
-			holder := "holder-" + strconv.Itoa(round%2)
-			owner := s.take(ctx, work, holder, live)
-			Expect(s.read(ctx, owner)).To(Equal(previous), "round %d", round)
-
-			var released atomic.Bool
-			renewing, refusal, late := make(chan struct{}), make(chan error, 1), false
-			go func() {
-				close(renewing)
-				for {
-					after := released.Load()
-					if err := s.Renew(ctx, owner, live); err != nil {
-						refusal <- err
-						return
-					}
-					late = late || after
-					runtime.Gosched() // let Release have the lock, too
-				}
-			}()
-			<-renewing
-			Expect(s.Release(ctx, owner, backend.ExitFinished)).To(Succeed(), "round %d", round)
-			released.Store(true)
-			Expect(<-refusal).To(MatchError(backend.ErrLeaseExpired), "round %d", round)
-			Expect(late).To(BeFalse(), "round %d", round)
-			previous = backend.Checkpoint{PrevExit: backend.ExitFinished, PrevHolderID: holder}
+		var lanes sync.WaitGroup
+		for range 8 {
+			lanes.Go(func() {
+				defer GinkgoRecover()
+				s.renewAgainstRelease(ctx, 125)
+			})
 		}
+		lanes.Wait()
 	})
 
 	It("hands a lease over once while its holder forgets it", limit, func(ctx SpecContext) {
@@ -84,9 +66,42 @@ func raceSpecs(s *subject) {
 	})
 }
 
+// renewAgainstRelease hands one lease on round by round, each time releasing it
+// while it is being renewed.
+func (s *subject) renewAgainstRelease(ctx context.Context, rounds int) {
+	GinkgoHelper()
+	work, previous := newWorkID(), backend.Checkpoint{PrevExit: backend.ExitNone}
+	for round := range rounds {
+		holder := "holder-" + strconv.Itoa(round%2)
+		owner := s.take(ctx, work, holder, live)
+		Expect(s.read(ctx, owner)).To(Equal(previous), "round %d", round)
+
+		var released atomic.Bool
+		renewing, refusal, late := make(chan struct{}), make(chan error, 1), false
+		go func() {
+			close(renewing)
+			for {
+				after := released.Load()
+				if err := s.Renew(ctx, owner, live); err != nil {
+					refusal <- err
+					return
+				}
+				late = late || after
+				runtime.Gosched() // let Release have the lock, too
+			}
+		}()
+		<-renewing
+		Expect(s.Release(ctx, owner, backend.ExitFinished)).To(Succeed(), "round %d", round)
+		released.Store(true)
+		Expect(<-refusal).To(MatchError(backend.ErrLeaseExpired), "round %d", round)
+		Expect(late).To(BeFalse(), "round %d", round)
+		previous = backend.Checkpoint{PrevExit: backend.ExitFinished, PrevHolderID: holder}
+	}
+}
+
 // race lets n holders acquire at once and returns the leases that they got. All
 // others were told that it is held.
-func (s *subject) race(ctx SpecContext, workID string, n int) []backend.LeaseRecord {
+func (s *subject) race(ctx context.Context, workID string, n int) []backend.LeaseRecord {
 	GinkgoHelper()
 	var (
 		mu      sync.Mutex
