@@ -102,7 +102,7 @@ var _ = Describe("Shutdown", func() {
 			released := make(chan struct{})
 			s := newSite("a", "b")
 			s.cfg.CleanupTimeout = 3 * time.Second
-			s.faults.On(inject.Release, inject.Times(1, inject.Hang(released)))
+			s.faults.On(inject.Release, inject.Times(2, inject.Hang(released)))
 			begin := time.Now()
 			r := start(s.pool(func(ctx context.Context, id string, token worklease.Token, prior worklease.Checkpoint) ([]byte, error) {
 				if id == "a" {

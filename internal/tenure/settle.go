@@ -1,11 +1,13 @@
 package tenure
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
 	"io"
 	"net"
+	"time"
 
 	"github.com/aetomala/worklease"
 	"github.com/aetomala/worklease/internal/pacing"
@@ -107,18 +109,51 @@ type classifier interface {
 	Transient(err error) bool
 }
 
+// maxCalls bounds the calls of one final write that have not come back.
+const maxCalls = 2
+
 // persist makes a call and, while it fails for a reason that passes, makes it
-// again with the renewal's backoff until ctx ends. It reports whether there was
-// more than one.
+// again with the renewal's backoff until ctx ends. A call without a reply for a
+// quarter of that time is made again beside it, since one dead connection must
+// not cost the exit that the server would record over another; whichever answers
+// first counts. It reports whether there was more than one.
 func (t *Terms) persist(ctx context.Context, call func() error) (retried bool, err error) {
 	renewal := pacing.Renewal{Backoff: pacing.DefaultBackoff()}
 	for _, opt := range t.RenewalOptions {
 		opt(&renewal)
 	}
-	for n := 1; ; n++ {
-		err = t.pass(ctx, true, call)
-		if err == nil || !t.transient(err) || pacing.Sleep(ctx, renewal.Backoff.Wait(n)) != nil {
-			return n > 1, err
+	patience := DefaultCleanup / 4
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = time.Until(deadline) / 4
+	}
+	var (
+		replies = make(chan error, maxCalls)
+		calls   int // made
+		out     int // not come back
+		next    = time.NewTimer(0)
+	)
+	defer next.Stop()
+	for {
+		ended := ctx.Done()
+		if out > 0 {
+			ended = nil // the calls end with ctx, and have more to say
+		}
+		select {
+		case <-ended:
+			return calls > 1, cmp.Or(err, ctx.Err())
+		case <-next.C:
+			if out < maxCalls {
+				calls++
+				out++
+				go func() { replies <- t.pass(ctx, true, call) }()
+				next.Reset(patience)
+			}
+		case err = <-replies:
+			out--
+			if err == nil || !t.transient(err) {
+				return calls > 1, err
+			}
+			next.Reset(renewal.Backoff.Wait(calls))
 		}
 	}
 }
