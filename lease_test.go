@@ -12,6 +12,7 @@ import (
 	"github.com/aetomala/worklease"
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/memory"
+	"github.com/aetomala/worklease/internal/testkit/bubble"
 	"github.com/aetomala/worklease/internal/testkit/inject"
 	"github.com/aetomala/worklease/internal/testkit/recorder"
 )
@@ -147,7 +148,7 @@ var _ = Describe("Acquire", func() {
 
 	It("hands it out so in spite of a slow observer", inBubble(func() {
 		faults, b := inject.Around(memory.New())
-		lease := newLease(b, "a", onAcquire{do: func() { time.Sleep(ttl / 2) }})
+		lease := newLease(b, "a", onAcquire{do: func() { bubble.Sleep(ttl / 2) }})
 		acquire(lease, "w")
 		Expect(faults.Count(inject.Renew)).To(Equal(1))
 	}))
@@ -197,7 +198,7 @@ var _ = Describe("Acquire", func() {
 				Expect(err).To(MatchError(context.DeadlineExceeded))
 				Expect(time.Since(start)).To(Equal(time.Second))
 
-				time.Sleep(time.Second)
+				bubble.Sleep(time.Second)
 				settled()
 				next := newLease(inner, "next")
 				found := read(next, acquire(next, "w"))
@@ -230,7 +231,7 @@ var _ = Describe("Acquire", func() {
 		Expect(err).To(matchNoSentinel())
 		Expect(time.Since(start)).To(Equal(ttl))
 
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		settled()
 		next := newLease(inner, "next")
 		Expect(read(next, acquire(next, "w"))).To(And(
@@ -349,7 +350,7 @@ var _ = Describe("Waiting for a lease", func() {
 		a := newLease(b, "a")
 		token := acquire(a, "w")
 		Expect(a.Checkpoint(background, token, []byte("step 1"))).To(Succeed())
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		Expect(a.Checkpoint(background, token, []byte("step 2"))).To(Succeed())
 		crashed := time.Now()
 
@@ -380,7 +381,7 @@ var _ = Describe("Waiting for a lease", func() {
 					To(MatchError(context.DeadlineExceeded))
 			}()
 		}
-		time.Sleep(seconds * time.Second)
+		bubble.Sleep(seconds * time.Second)
 		settled()
 
 		slots := make([]int, seconds*int(time.Second/slot)+1)
@@ -446,7 +447,7 @@ var _ = Describe("An operation on a token", func() {
 				b := memory.New()
 				lease := newLease(b, "a")
 				token := acquire(lease, "w")
-				time.Sleep(ttl)
+				bubble.Sleep(ttl)
 				acquire(newLease(b, "b"), "w")
 				Expect(o.call(background, lease, token)).To(MatchError(worklease.ErrFenced))
 			}))
@@ -504,7 +505,7 @@ var _ = Describe("Checkpoint", func() {
 		state := []byte("state")
 		Expect(lease.Checkpoint(within(time.Second), token, state)).To(MatchError(context.DeadlineExceeded))
 		copy(state, "XXXXX")
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		settled()
 		Expect(read(lease, token).State).To(Equal([]byte("state")))
 	}))

@@ -14,6 +14,7 @@ import (
 	"github.com/aetomala/worklease"
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/memory"
+	"github.com/aetomala/worklease/internal/testkit/bubble"
 	"github.com/aetomala/worklease/internal/testkit/inject"
 	"github.com/aetomala/worklease/internal/testkit/recorder"
 	"github.com/aetomala/worklease/internal/watch"
@@ -105,7 +106,7 @@ var _ = Describe("StartRenewal", func() {
 			inBubble(func() {
 				h := hold(nil, opts...)
 				defer h.end()
-				time.Sleep(10*want + 1)
+				bubble.Sleep(10*want + 1)
 				settled()
 				var sent []time.Duration
 				for n := range 10 {
@@ -125,7 +126,7 @@ var _ = Describe("StartRenewal", func() {
 		inBubble(func() {
 			h := hold(nil, worklease.WithRenewalInterval(interval))
 			defer h.end()
-			time.Sleep(3 * ttl)
+			bubble.Sleep(3 * ttl)
 			settled()
 			Expect(h.sent()).To(HaveLen(6))
 			Expect(h.ctx.Err()).NotTo(HaveOccurred())
@@ -140,11 +141,11 @@ var _ = Describe("StartRenewal", func() {
 		defer h.end()
 		other := newLease(h.inner, "b")
 		for range 50 {
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			Expect(failure(other.Acquire(background, "w"))).To(MatchError(worklease.ErrLeaseHeld))
 		}
 		h.stop()
-		time.Sleep(ttl)
+		bubble.Sleep(ttl)
 		acquire(other, "w")
 	}))
 
@@ -173,7 +174,7 @@ var _ = Describe("StartRenewal", func() {
 	It("ends at once on a window that has closed already", inBubble(func() {
 		h := hold(nil)
 		h.end()
-		time.Sleep(ttl)
+		bubble.Sleep(ttl)
 		h.renew()
 		settled()
 		Expect(context.Cause(h.ctx)).To(MatchError(worklease.ErrLeaseWindowExhausted))
@@ -188,7 +189,7 @@ var _ = Describe("The cause of a renewal context", func() {
 		Expect(at).To(Equal(ttl / 2))
 		Expect(cause).To(MatchError(worklease.ErrFenced))
 		Expect(cause).NotTo(MatchError(worklease.ErrLeaseWindowExhausted))
-		time.Sleep(ttl)
+		bubble.Sleep(ttl)
 		Expect(h.sent()).To(HaveLen(1))
 	}))
 
@@ -206,7 +207,7 @@ var _ = Describe("The cause of a renewal context", func() {
 		at, cause := h.lostAfter()
 		Expect(at).To(Equal(ttl / 2))
 		Expect(cause).To(And(MatchError(worklease.ErrLeaseWindowExhausted), MatchError(worklease.ErrLeaseExpired)))
-		time.Sleep(ttl)
+		bubble.Sleep(ttl)
 		Expect(h.sent()).To(HaveLen(1))
 	}))
 
@@ -242,7 +243,7 @@ var _ = Describe("The cause of a renewal context", func() {
 		told, early := false, errNet
 		b := memory.New()
 		lease := newLease(b, "a", onFenced{do: func(ctx context.Context) {
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			told, early = true, context.Cause(ctx)
 		}})
 		token := acquire(lease, "w")
@@ -288,7 +289,7 @@ var _ = Describe("The window", func() {
 	It("1d: one connection that is dead does not cost a lease that another can renew", inBubble(func() {
 		h := hold(inject.Sequence(hang, inject.Pass))
 		defer h.end()
-		time.Sleep(3 * ttl)
+		bubble.Sleep(3 * ttl)
 		settled()
 		Expect(h.ctx.Err()).NotTo(HaveOccurred())
 		Expect(h.sent()[:2]).To(Equal([]time.Duration{ttl / 2, ttl/2 + ttl/4 + 100*time.Millisecond}))
@@ -311,7 +312,7 @@ var _ = Describe("The window", func() {
 		Expect(err).NotTo(HaveOccurred())
 		renewCtx, stop := lease.StartRenewal(within(time.Minute), acquire(lease, "w"))
 		defer stop()
-		time.Sleep(10 * time.Second)
+		bubble.Sleep(10 * time.Second)
 		Expect(renewCtx.Err()).NotTo(HaveOccurred())
 	}))
 
@@ -320,7 +321,7 @@ var _ = Describe("The window", func() {
 		most := 0
 		for h.ctx.Err() == nil {
 			most = max(most, h.faults.Out(inject.Renew))
-			time.Sleep(10 * time.Millisecond)
+			bubble.Sleep(10 * time.Millisecond)
 		}
 		Expect(most).To(Equal(2))
 		Expect(h.sent()).To(HaveLen(2))
@@ -328,18 +329,18 @@ var _ = Describe("The window", func() {
 
 	It("sends again as soon as one of two hanging calls has come back", inBubble(func() {
 		h := hold(inject.Sequence(
-			func(context.Context, inject.Call) error { time.Sleep(ttl * 7 / 10); return errNet },
+			func(context.Context, inject.Call) error { bubble.Sleep(ttl * 7 / 10); return errNet },
 			hang, inject.Pass,
 		), worklease.WithRenewalInterval(ttl/10))
 		defer h.end()
-		time.Sleep(3 * ttl)
+		bubble.Sleep(3 * ttl)
 		Expect(h.ctx.Err()).NotTo(HaveOccurred())
 		Expect(h.sent()[2]).To(Equal(ttl * 8 / 10))
 	}))
 
 	It("12b: an observer that sleeps for three TTLs cannot hold it open", inBubble(func() {
 		h := &held{inner: memory.New(), start: time.Now()}
-		h.lease = newLease(h.inner, "a", onRenew{do: func(worklease.RenewEvent) { time.Sleep(3 * ttl) }})
+		h.lease = newLease(h.inner, "a", onRenew{do: func(worklease.RenewEvent) { bubble.Sleep(3 * ttl) }})
 		h.token = acquire(h.lease, "w")
 		h.renew()
 		at, cause := h.lostAfter()
@@ -379,7 +380,7 @@ var _ = Describe("The window", func() {
 		h.token = acquire(h.lease, "w")
 		h.renew()
 		defer h.end()
-		time.Sleep(2*time.Second + 1)
+		bubble.Sleep(2*time.Second + 1)
 		settled()
 		Expect(h.window()).To(Equal(2*time.Second + ttl))
 	}))
@@ -387,7 +388,7 @@ var _ = Describe("The window", func() {
 	DescribeTable("moves to a TTL after the start of a successful write", func(call func(*held) error) {
 		inBubble(func() {
 			h := hold(inject.Fail(errNet))
-			time.Sleep(3 * time.Second)
+			bubble.Sleep(3 * time.Second)
 			h.faults.On(inject.Checkpoint, inject.Slow(time.Second))
 			h.faults.On(inject.Renew, inject.Times(1, inject.Slow(time.Second)))
 			Expect(call(h)).To(Succeed())
@@ -404,7 +405,7 @@ var _ = Describe("The window", func() {
 	DescribeTable("does not move with anything else", func(call func(*held)) {
 		inBubble(func() {
 			h := hold(hang)
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			call(h)
 			Expect(h.window()).To(Equal(ttl))
 		})()
@@ -433,9 +434,9 @@ var _ = Describe("The window", func() {
 
 	It("moves with a reply that came too late to count, from its own start", inBubble(func() {
 		h := hold(inject.Sequence(inject.Slow(4*time.Second), hang), worklease.WithRenewalInterval(time.Second))
-		time.Sleep(5*time.Second - 1)
+		bubble.Sleep(5*time.Second - 1)
 		Expect(h.window()).To(Equal(ttl))
-		time.Sleep(2)
+		bubble.Sleep(2)
 		Expect(h.window()).To(Equal(time.Second + ttl))
 		Expect(h.renewEvents()).To(HaveExactElements(HaveField("Err", HaveOccurred())))
 	}))
@@ -443,7 +444,7 @@ var _ = Describe("The window", func() {
 	It("moves with such a reply at once, also while an observer is slow", inBubble(func() {
 		faults, b := inject.Around(memory.New())
 		faults.On(inject.Renew, inject.Sequence(inject.Slow(4*time.Second), hang))
-		lease := newLease(b, "a", onRenew{do: func(worklease.RenewEvent) { time.Sleep(ttl) }})
+		lease := newLease(b, "a", onRenew{do: func(worklease.RenewEvent) { bubble.Sleep(ttl) }})
 		start := time.Now()
 		renewCtx, stop := lease.StartRenewal(background, acquire(lease, "w"), worklease.WithRenewalInterval(time.Second))
 		defer stop()
@@ -476,7 +477,7 @@ var _ = Describe("A failed renewal", func() {
 	It("2a: five network errors, then success: the lease lives", inBubble(func() {
 		h := hold(inject.Times(5, inject.Fail(errNet)))
 		defer h.end()
-		time.Sleep(2 * ttl)
+		bubble.Sleep(2 * ttl)
 		settled()
 		Expect(h.ctx.Err()).NotTo(HaveOccurred())
 		Expect(attempts(h.renewEvents())).To(Equal([]int{1, 2, 3, 4, 5, 6, 1, 1}))
@@ -499,7 +500,7 @@ var _ = Describe("A failed renewal", func() {
 
 		sent := faults.Count(inject.Renew)
 		acquire(newLease(b, "b"), "w")
-		time.Sleep(time.Minute)
+		bubble.Sleep(time.Minute)
 		Expect(faults.Count(inject.Renew)).To(Equal(sent))
 	}))
 
@@ -525,9 +526,9 @@ var _ = Describe("A failed renewal", func() {
 	It("is retried by the end of its window at the latest, should a Checkpoint have moved that on", inBubble(func() {
 		h := hold(inject.Times(1, inject.Fail(errNet)), worklease.WithRenewalBackoff(time.Hour, time.Hour, 0))
 		defer h.end()
-		time.Sleep(ttl - time.Second)
+		bubble.Sleep(ttl - time.Second)
 		Expect(h.lease.Checkpoint(background, h.token, nil)).To(Succeed())
-		time.Sleep(time.Second + 1)
+		bubble.Sleep(time.Second + 1)
 		settled()
 		Expect(h.sent()).To(Equal([]time.Duration{ttl / 2, ttl}))
 	}))
@@ -536,7 +537,7 @@ var _ = Describe("A failed renewal", func() {
 		h := hold(inject.Times(1, inject.Slow(4*time.Second)),
 			worklease.WithRenewalInterval(time.Second), worklease.WithRenewalBackoff(2*time.Second, 2*time.Second, 0))
 		defer h.end()
-		time.Sleep(6 * time.Second)
+		bubble.Sleep(6 * time.Second)
 		settled()
 		Expect(attempts(h.renewEvents())).To(Equal([]int{1, 1}))
 	}))
@@ -544,7 +545,7 @@ var _ = Describe("A failed renewal", func() {
 	It("is reported as the error that it was, of this lease, under the renewal context", inBubble(func() {
 		h := hold(inject.Times(1, inject.Fail(errNet)))
 		defer h.end()
-		time.Sleep(ttl * 3 / 4)
+		bubble.Sleep(ttl * 3 / 4)
 		settled()
 		events := h.renewEvents()
 		Expect(events).To(HaveExactElements(
@@ -562,7 +563,7 @@ var _ = Describe("A failed renewal", func() {
 	It("counts the retries of the next failure from 1 again", inBubble(func() {
 		h := hold(inject.Sequence(inject.Fail(errNet), inject.Pass, inject.Fail(errNet), inject.Fail(errNet), inject.Pass))
 		defer h.end()
-		time.Sleep(2 * ttl)
+		bubble.Sleep(2 * ttl)
 		settled()
 		Expect(attempts(h.renewEvents())[:5]).To(Equal([]int{1, 2, 1, 2, 3}))
 	}))
@@ -588,7 +589,7 @@ var _ = Describe("A slow observer", func() {
 		faults, b := inject.Around(memory.New())
 		lease := newLease(b, "a", onRenew{do: func(e worklease.RenewEvent) {
 			if e.Token.WorkID() == "slow" {
-				time.Sleep(ttl * 8 / 10)
+				bubble.Sleep(ttl * 8 / 10)
 			}
 		}})
 		slow, quick := acquire(lease, "slow"), acquire(lease, "quick")
@@ -599,7 +600,7 @@ var _ = Describe("A slow observer", func() {
 		quickCtx, stopQuick := lease.StartRenewal(ctx, quick, worklease.WithRenewalInterval(time.Second))
 		defer stopQuick()
 
-		time.Sleep(ttl*3 + 1)
+		bubble.Sleep(ttl*3 + 1)
 		settled()
 		Expect(slowCtx.Err()).NotTo(HaveOccurred())
 		Expect(quickCtx.Err()).NotTo(HaveOccurred())
@@ -608,11 +609,19 @@ var _ = Describe("A slow observer", func() {
 	}))
 })
 
+// slowRecorder records renewals and takes its time over it.
+type slowRecorder struct{ *recorder.Recorder }
+
+func (r slowRecorder) OnRenew(ctx context.Context, event worklease.RenewEvent) {
+	r.Recorder.OnRenew(ctx, event)
+	bubble.Sleep(6 * time.Second)
+}
+
 var _ = Describe("stopRenewal", func() {
 	It("ends the renewal and leaves its context alone, the window standing still until it closes", inBubble(func() {
 		h := hold(nil)
 		defer h.cancel()
-		time.Sleep(ttl/2 + time.Second)
+		bubble.Sleep(ttl/2 + time.Second)
 		h.stop()
 		settled()
 		Expect(renewing()).To(BeZero())
@@ -620,7 +629,7 @@ var _ = Describe("stopRenewal", func() {
 
 		Expect(h.lease.Renew(background, h.token)).To(Succeed())
 		Expect(h.window()).To(Equal(ttl/2 + ttl))
-		time.Sleep(ttl)
+		bubble.Sleep(ttl)
 		Expect(h.window()).To(BeZero())
 		Expect(h.ctx.Err()).NotTo(HaveOccurred())
 		Expect(h.sent()).To(HaveLen(2))
@@ -635,19 +644,19 @@ var _ = Describe("stopRenewal", func() {
 		}
 		calls.Wait()
 		h.stop()
-		time.Sleep(ttl)
+		bubble.Sleep(ttl)
 		Expect(h.sent()).To(BeEmpty())
 	}))
 
 	It("does not wait for a Renew in flight, and nothing is reported of that", inBubble(func() {
 		h := hold(inject.Late(time.Second))
 		defer h.cancel()
-		time.Sleep(ttl/2 + 1)
+		bubble.Sleep(ttl/2 + 1)
 		Expect(h.faults.Out(inject.Renew)).To(Equal(1))
 		before := time.Now()
 		h.stop()
 		Expect(time.Since(before)).To(BeZero())
-		time.Sleep(time.Minute)
+		bubble.Sleep(time.Minute)
 		Expect(h.faults.Out(inject.Renew)).To(BeZero())
 		Expect(h.renewEvents()).To(BeEmpty())
 		Expect(h.ctx.Err()).NotTo(HaveOccurred())
@@ -655,11 +664,11 @@ var _ = Describe("stopRenewal", func() {
 
 	It("does not wait for a callback that has begun", inBubble(func() {
 		h := &held{inner: memory.New()}
-		h.lease = newLease(h.inner, "a", onRenew{do: func(worklease.RenewEvent) { time.Sleep(time.Minute) }})
+		h.lease = newLease(h.inner, "a", onRenew{do: func(worklease.RenewEvent) { bubble.Sleep(time.Minute) }})
 		h.token = acquire(h.lease, "w")
 		h.renew()
 		defer h.cancel()
-		time.Sleep(ttl/2 + 1)
+		bubble.Sleep(ttl/2 + 1)
 		before := time.Now()
 		h.stop()
 		Expect(time.Since(before)).To(BeZero())
@@ -669,13 +678,33 @@ var _ = Describe("stopRenewal", func() {
 		// Both events are then ready at once; often, since the choice is Go's.
 		for range 20 {
 			faults, b := inject.Around(memory.New())
-			lease := newLease(b, "a", onRenew{do: func(worklease.RenewEvent) { time.Sleep(ttl * 6 / 10) }})
+			lease := newLease(b, "a", onRenew{do: func(worklease.RenewEvent) { bubble.Sleep(ttl * 6 / 10) }})
 			ctx, cancel := context.WithCancel(background)
 			_, stop := lease.StartRenewal(ctx, acquire(lease, "w"))
-			time.Sleep(ttl/2 + 1)
+			bubble.Sleep(ttl/2 + 1)
 			stop()
-			time.Sleep(ttl)
+			bubble.Sleep(ttl)
 			Expect(faults.Count(inject.Renew)).To(Equal(1))
+			cancel()
+		}
+	}))
+
+	It("reports nothing any more, also when a reply came during a callback", inBubble(func() {
+		for range 20 { // as above
+			var seen recorder.Recorder
+			faults, b := inject.Around(memory.New())
+			faults.On(inject.Renew, func(context.Context, inject.Call) error {
+				bubble.Sleep(4 * time.Second)
+				return backend.ErrFenced
+			})
+			lease := newLease(b, "a", slowRecorder{&seen})
+			ctx, cancel := context.WithCancel(background)
+			renewCtx, stop := lease.StartRenewal(ctx, acquire(lease, "w"), worklease.WithRenewalInterval(time.Second))
+			bubble.Sleep(6 * time.Second)
+			stop()
+			bubble.Sleep(ttl)
+			Expect(seen.Names()).To(Equal([]string{"Acquire", "Renew"}))
+			Expect(renewCtx.Err()).NotTo(HaveOccurred())
 			cancel()
 		}
 	}))
@@ -688,7 +717,7 @@ var _ = Describe("stopRenewal", func() {
 		defer cancel()
 		renewCtx, stop := lease.StartRenewal(ctx, acquire(lease, "w"))
 		stops <- stop
-		time.Sleep(2 * ttl)
+		bubble.Sleep(2 * ttl)
 		Expect(faults.Count(inject.Renew)).To(Equal(1))
 		Expect(renewCtx.Err()).NotTo(HaveOccurred())
 	}))
@@ -702,7 +731,7 @@ var _ = Describe("stopRenewal", func() {
 		defer cancel()
 		renewCtx, stop := lease.StartRenewal(ctx, acquire(lease, "w"))
 		stops <- stop
-		time.Sleep(2 * ttl)
+		bubble.Sleep(2 * ttl)
 		Expect(faults.Count(inject.Renew)).To(Equal(1))
 		Expect(context.Cause(renewCtx)).NotTo(HaveOccurred())
 	}))
@@ -725,13 +754,13 @@ var _ = Describe("stopRenewal", func() {
 			ctx, cancel := context.WithCancel(background)
 			token := acquire(lease, "w")
 			_, stop := lease.StartRenewal(ctx, token, worklease.WithRenewalInterval(interval))
-			time.Sleep(2*interval + time.Millisecond) // one renewal done, one in flight
+			bubble.Sleep(2*interval + time.Millisecond) // one renewal done, one in flight
 			stop()
 			cancel()
 			Expect(faults.Count(inject.Renew)).To(Equal(2 * (n + 1)))
 			Expect(lease.Release(background, token, worklease.ExitFinished)).To(Succeed())
 		}
-		time.Sleep(3 * time.Millisecond)
+		bubble.Sleep(3 * time.Millisecond)
 		settled()
 		Expect(renewing()).To(BeZero())
 		Expect(runtime.NumGoroutine()).To(BeNumerically("<=", before))
@@ -743,12 +772,12 @@ var _ = Describe("A renewal that is never stopped", func() {
 		func(fault inject.Fault, end func(*held), cause types.GomegaMatcher) {
 			inBubble(func() {
 				h := hold(fault)
-				time.Sleep(time.Second)
+				bubble.Sleep(time.Second)
 				settled()
 				Expect(renewing()).To(Equal(1))
 				end(h)
 				<-h.ctx.Done()
-				time.Sleep(100 * time.Millisecond)
+				bubble.Sleep(100 * time.Millisecond)
 				settled()
 				Expect(renewing()).To(BeZero())
 				Expect(context.Cause(h.ctx)).To(cause)
@@ -760,7 +789,7 @@ var _ = Describe("A renewal that is never stopped", func() {
 		Entry("13b: the window closed on a call that hangs", hang, func(*held) {}, MatchError(worklease.ErrLeaseWindowExhausted)),
 		Entry("13b: the parent was cancelled", nil, func(h *held) { h.cancel() }, MatchError(context.Canceled)),
 		Entry("13b: the parent was cancelled while a call hangs", hang, func(h *held) {
-			time.Sleep(ttl / 2)
+			bubble.Sleep(ttl / 2)
 			h.cancel()
 		}, MatchError(context.Canceled)),
 	)
@@ -780,10 +809,10 @@ var _ = Describe("LeaseWindow", func() {
 	It("moves on with each renewal", inBubble(func() {
 		h := hold(nil)
 		defer h.end()
-		time.Sleep(ttl/2 + 1)
+		bubble.Sleep(ttl/2 + 1)
 		settled()
 		Expect(h.window()).To(Equal(ttl/2 + ttl))
-		time.Sleep(ttl / 2)
+		bubble.Sleep(ttl / 2)
 		settled()
 		Expect(h.window()).To(Equal(ttl + ttl))
 	}))
@@ -792,7 +821,7 @@ var _ = Describe("LeaseWindow", func() {
 		h := hold(inject.Late(time.Second))
 		defer h.end()
 		for range 40 {
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			settled()
 			var inTheWay *worklease.HeldError
 			Expect(errors.As(failure(newLease(h.inner, "b").Acquire(background, "w")), &inTheWay)).To(BeTrue())
@@ -817,9 +846,9 @@ var _ = Describe("LeaseWindow", func() {
 		h := hold(nil)
 		defer h.cancel()
 		h.stop()
-		time.Sleep(ttl - 1)
+		bubble.Sleep(ttl - 1)
 		Expect(h.window()).To(Equal(ttl))
-		time.Sleep(1)
+		bubble.Sleep(1)
 		Expect(h.window()).To(BeZero())
 	}))
 })
@@ -840,7 +869,7 @@ var _ = Describe("The renewal of a run", func() {
 		h, w := under(nil)
 		h.cancel()
 		Expect(h.ctx.Err()).To(MatchError(context.Canceled))
-		time.Sleep(5*ttl + 1)
+		bubble.Sleep(5*ttl + 1)
 		Expect(w.Open()).To(BeTrue())
 		Expect(h.sent()).To(HaveLen(10))
 		h.stop()
@@ -852,7 +881,7 @@ var _ = Describe("The renewal of a run", func() {
 		inBubble(func() {
 			h, w := under(fault)
 			h.cancel()
-			time.Sleep(ttl)
+			bubble.Sleep(ttl)
 			settled()
 			Expect(w.Lost()).To(MatchError(want))
 			Expect(renewing()).To(BeZero())
@@ -866,7 +895,7 @@ var _ = Describe("The renewal of a run", func() {
 		h, w := under(inject.Fail(backend.ErrFenced))
 		defer h.end()
 		h.stop()
-		time.Sleep(2 * ttl)
+		bubble.Sleep(2 * ttl)
 		Expect(w.Lost()).NotTo(HaveOccurred())
 	}))
 })

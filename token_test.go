@@ -10,6 +10,7 @@ import (
 	"github.com/aetomala/worklease"
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/memory"
+	"github.com/aetomala/worklease/internal/testkit/bubble"
 )
 
 // odd is a backend whose clock and tokens are its own.
@@ -43,7 +44,7 @@ var _ = Describe("Token", func() {
 		lease := newLease(memory.New(), "a")
 		token := acquire(lease, "w")
 		before, text := token, token.String()
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		Expect(lease.Renew(background, token)).To(Succeed())
 		Expect(token).To(Equal(before))
 		Expect(token.String()).To(Equal(text))

@@ -11,6 +11,7 @@ import (
 	"github.com/aetomala/worklease"
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/memory"
+	"github.com/aetomala/worklease/internal/testkit/bubble"
 	"github.com/aetomala/worklease/internal/testkit/inject"
 	"github.com/aetomala/worklease/internal/testkit/recorder"
 )
@@ -56,7 +57,7 @@ var _ = Describe("Sweep", func() {
 		func(opts worklease.SweepOptions, age time.Duration, gone ...string) {
 			inBubble(func() {
 				leaveOneOfEach()
-				time.Sleep(age)
+				bubble.Sleep(age)
 				held := acquire(newLease(b, "b"), "held")
 				Expect(vacuum.Sweep(background, opts)).To(BeNumerically("==", len(gone)))
 
@@ -106,7 +107,7 @@ var _ = Describe("Sweep", func() {
 
 	It("returns and reports the backend's error", inBubble(func() {
 		faults.On(inject.Sweep, func(context.Context, inject.Call) error {
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			return errNet
 		})
 		Expect(vacuum.Sweep(background, worklease.SweepOptions{Retention: week})).Error().To(MatchError(errNet))
@@ -116,11 +117,11 @@ var _ = Describe("Sweep", func() {
 
 	It("returns the count so far with the context's error, where the backend says so within a second", inBubble(func() {
 		leaveOneOfEach()
-		time.Sleep(week + 1)
+		bubble.Sleep(week + 1)
 		faults.On(inject.Sweep, func(ctx context.Context, call inject.Call) error {
 			Expect(call.Do(ctx)).To(Succeed())
 			<-ctx.Done()
-			time.Sleep(time.Second - 1)
+			bubble.Sleep(time.Second - 1)
 			return ctx.Err()
 		})
 		n, err := vacuum.Sweep(within(time.Second), worklease.SweepOptions{Retention: week})

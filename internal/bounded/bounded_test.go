@@ -17,7 +17,7 @@ var errNet = errors.New("connection reset")
 // deaf returns a function that ignores its context for d.
 func deaf(d time.Duration) func(context.Context) (int, error) {
 	return func(context.Context) (int, error) {
-		time.Sleep(d)
+		bubble.Sleep(d)
 		return 7, errNet
 	}
 }

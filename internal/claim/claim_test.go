@@ -151,10 +151,10 @@ var _ = Describe("An abandoned attempt", func() {
 
 					_, err := claim.New(b, "a", ttl).Claim(within(time.Second), "w")
 					Expect(err).To(MatchError(context.DeadlineExceeded))
-					time.Sleep(time.Second)
+					bubble.Sleep(time.Second)
 					settled()
 					if _, restores := b.(backend.Restorer); !restores && mode == backend.ExitExpired {
-						time.Sleep(ttl) // what cannot be declared lapses by itself
+						bubble.Sleep(ttl) // what cannot be declared lapses by itself
 					}
 
 					rec, found := next(inner)
@@ -179,7 +179,7 @@ var _ = Describe("An abandoned attempt", func() {
 			faults.On(inject.Acquire, inject.Slow(2*ttl))
 			_, err := claim.New(b, "a", ttl).Claim(context.Background(), "w")
 			Expect(err).To(HaveOccurred())
-			time.Sleep(2 * ttl)
+			bubble.Sleep(2 * ttl)
 
 			_, found := next(inner)
 			Expect(found.PrevExit).To(Equal(backend.ExitRetired))
@@ -195,18 +195,18 @@ var _ = Describe("An abandoned attempt", func() {
 			faults.On(inject.Restore, inject.Times(3, inject.Fail(errNet)))
 			_, err := claim.New(b, "a", ttl).Claim(within(time.Second), "w")
 			Expect(err).To(MatchError(context.DeadlineExceeded))
-			time.Sleep(3 * time.Second)
+			bubble.Sleep(3 * time.Second)
 			Expect(faults.Count(inject.Restore)).To(Equal(4))
 			_, found := next(inner)
 			Expect(found.PrevExit).To(Equal(backend.ExitNone))
 
 			faults.On(inject.Restore, inject.Fail(errNet))
-			time.Sleep(ttl)
+			bubble.Sleep(ttl)
 			_, err = claim.New(b, "a", ttl).Claim(within(time.Second), "w")
 			Expect(err).To(MatchError(context.DeadlineExceeded))
-			time.Sleep(ttl + time.Second)
+			bubble.Sleep(ttl + time.Second)
 			tries := faults.Count(inject.Restore)
-			time.Sleep(time.Hour / 2)
+			bubble.Sleep(time.Hour / 2)
 			Expect(faults.Count(inject.Restore)).To(Equal(tries))
 		})
 	})
@@ -218,11 +218,11 @@ var _ = Describe("An abandoned attempt", func() {
 			faults.On(inject.Acquire, inject.Slow(2*ttl))
 			_, err := claim.New(b, "a", ttl).Claim(within(time.Second), "w")
 			Expect(err).To(MatchError(context.DeadlineExceeded))
-			time.Sleep(ttl)
+			bubble.Sleep(ttl)
 			rec, _ := next(inner)
-			time.Sleep(ttl - time.Second)
+			bubble.Sleep(ttl - time.Second)
 			Expect(inner.Renew(context.Background(), rec, ttl)).To(Succeed())
-			time.Sleep(ttl / 2)
+			bubble.Sleep(ttl / 2)
 			Expect(faults.Count(inject.Restore)).To(Equal(1))
 			Expect(inner.Renew(context.Background(), rec, ttl)).To(Succeed())
 		})
@@ -284,7 +284,7 @@ var _ = Describe("An abandoned attempt", func() {
 				settled()
 				Expect(faults.Out(inject.Acquire)).To(Equal(1))
 				Expect(faults.Count(inject.Acquire)).To(Equal(n + 1))
-				time.Sleep(100 * time.Millisecond)
+				bubble.Sleep(100 * time.Millisecond)
 			}
 		})
 	})

@@ -17,7 +17,7 @@ var _ = Describe("Window", func() {
 		func(expiry func(now time.Time) time.Time, want time.Duration) {
 			bubble.Run(func() {
 				start := time.Now()
-				time.Sleep(time.Second) // the answer took a second
+				bubble.Sleep(time.Second) // the answer took a second
 				w := window.Open(start, ttl, expiry(time.Now()))
 				Expect(w.Deadline().Sub(start)).To(Equal(want))
 			})
@@ -35,9 +35,9 @@ var _ = Describe("Window", func() {
 	It("is open before its deadline and closed from it on", func() {
 		bubble.Run(func() {
 			w := window.Open(time.Now(), ttl, time.Time{})
-			time.Sleep(ttl - 1)
+			bubble.Sleep(ttl - 1)
 			Expect(w.Open()).To(BeTrue())
-			time.Sleep(1)
+			bubble.Sleep(1)
 			Expect(w.Open()).To(BeFalse())
 		})
 	})
@@ -45,9 +45,9 @@ var _ = Describe("Window", func() {
 	It("moves on to the start of a write and its TTL", func() {
 		bubble.Run(func() {
 			w := window.Open(time.Now(), ttl, time.Time{})
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			start := time.Now()
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			w.Extend(start, ttl)
 			Expect(w.Deadline()).To(Equal(start.Add(ttl)))
 		})
@@ -57,7 +57,7 @@ var _ = Describe("Window", func() {
 		bubble.Run(func() {
 			start := time.Now()
 			w := window.Open(start, ttl, time.Time{})
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			w.Extend(time.Now(), ttl/2)
 			Expect(w.Deadline()).To(Equal(start.Add(ttl)))
 		})
@@ -67,7 +67,7 @@ var _ = Describe("Window", func() {
 		bubble.Run(func() {
 			first := time.Now()
 			w := window.Open(first, ttl, time.Time{})
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			second := time.Now()
 			w.Extend(second, ttl)
 			w.Extend(first, ttl)
@@ -79,7 +79,7 @@ var _ = Describe("Window", func() {
 		bubble.Run(func() {
 			start := time.Now()
 			w := window.Open(start, ttl, time.Time{})
-			time.Sleep(ttl)
+			bubble.Sleep(ttl)
 			w.Extend(start.Add(ttl-1), ttl)
 			Expect(w.Open()).To(BeFalse())
 			Expect(w.Deadline()).To(Equal(start.Add(ttl)))

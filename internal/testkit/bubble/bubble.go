@@ -41,11 +41,16 @@ func Run(body func()) {
 		defer func() {
 			raised = recover()
 			// Time stands still once this function has returned.
-			time.Sleep(drain)
+			Sleep(drain)
 		}()
 		body()
 	})
 	if raised != nil {
 		panic(raised)
 	}
+}
+
+// Sleep waits for d of the bubble's time. Outside of a bubble no spec should.
+func Sleep(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // moves the bubble's clock
 }

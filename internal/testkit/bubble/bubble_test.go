@@ -24,8 +24,8 @@ var _ = Describe("Run", func() {
 		var took time.Duration
 		bubble.Run(func() {
 			start := time.Now()
-			go time.Sleep(time.Hour)
-			time.Sleep(24 * time.Hour)
+			go bubble.Sleep(time.Hour)
+			bubble.Sleep(24 * time.Hour)
 			synctest.Wait()
 			took = time.Since(start)
 		})
