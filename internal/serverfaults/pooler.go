@@ -1,0 +1,7 @@
+package serverfaults
+
+func (s *subject) poolerSpecs() {}
+func (s *subject) longSpecs()   {}
+
+// Child ends the process if it is one.
+func Child() {}
