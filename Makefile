@@ -36,5 +36,23 @@ lint: ## golangci-lint on every module, and go vet for other systems
 fmt: ## format every module
 	@for dir in $(MODULES); do (cd $$dir && $(GOLANGCI) fmt ./...) || exit 1; done
 
+# What users import, as paths below the root.
+PUBLIC = . backend backend/conformance backend/memory backend/postgres checkpoint leader pool worker
+
+.PHONY: api
+api: ## write the public surface to docs/api; CI refuses one that was not committed
+	@mkdir -p docs/api && rm -f docs/api/*.txt
+	@for dir in $(PUBLIC); do \
+		name=$$(echo $$dir | tr / - | sed 's/^\.$$/worklease/'); \
+		go doc -all ./$$dir >docs/api/$$name.txt || exit 1; done
+
+.PHONY: soak
+soak: postgres ## a storm of faults for SOAK (30m), SEED or none, and its histories judged
+	@cd internal/faults && go run . -for $(or $(SOAK),30m) $(if $(SEED),-seed $(SEED))
+
+.PHONY: mutants
+mutants: postgres ## put one fault at a time into a copy, and see that the specs notice
+	@cd internal/faults && go run ./mutants -root ../..
+
 .PHONY: ci
 ci: test lint ## what CI runs
