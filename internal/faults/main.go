@@ -82,8 +82,8 @@ func soak(ctx context.Context, args []string) error {
 	flags.DurationVar(&cfg.Length, "for", time.Minute, "how long the storm lasts")
 	flags.Uint64Var(&cfg.Seed, "seed", rand.Uint64N(1e9), "which storm; the same seed plans the same one")
 	flags.IntVar(&cfg.Workers, "workers", 4, "worker processes")
-	flags.IntVar(&cfg.Slots, "slots", 3, "leases that a process works on at once")
-	flags.IntVar(&cfg.IDs, "ids", 10, "work IDs")
+	flags.IntVar(&cfg.Slots, "slots", 5, "leases that a process works on at once")
+	flags.IntVar(&cfg.IDs, "ids", 16, "work IDs")
 	flags.DurationVar(&cfg.TTL, "ttl", 2*time.Second, "TTL of the leases")
 	flags.StringVar(&cfg.Dir, "dir", "", "an empty directory for the logs, kept; else a temporary one, kept on failure")
 	drivers := flags.String("drivers", "postgres,pgx", "the processes take turns with these drivers")
@@ -140,6 +140,7 @@ func judge(dir string) (checker.Summary, error) {
 		fmt.Printf("  %-12s %d\n", r, s.Results[r])
 	}
 	fmt.Printf("handoffs %d\n", s.Handoffs)
+	fmt.Printf("reads of a state that overtook a later one %d\n", s.Overtaken)
 	found := checker.Check(h)
 	for _, v := range found[:min(len(found), shown)] {
 		fmt.Println(v)

@@ -125,22 +125,29 @@ var _ = Describe("Check", func() {
 	})
 
 	It("judges a long history, in which each holder reads what the last one wrote", func() {
-		Expect(checker.Check(long(3000, func(int) int { return 1 }))).To(BeEmpty())
+		Expect(checker.Check(long(1500, func(int) int { return 1 }))).To(BeEmpty())
 	})
 
 	It("finds the one holder of a long history that missed a checkpoint", func() {
 		missed := func(n int) int {
-			if n == 2500 {
+			if n == 1300 {
 				return 2
 			}
 			return 1
 		}
-		Expect(checker.Check(long(3000, missed))).To(ConsistOf(HaveField("Rule", checker.StateLost)))
+		Expect(checker.Check(long(1500, missed))).To(ConsistOf(HaveField("Rule", checker.StateLost)))
 	})
 
 	It("counts operations and handoffs", func() {
 		s := checker.Summarize(recorded("good"))
 		Expect(s.Operations).To(Equal(18))
 		Expect(s.Handoffs).To(Equal(3))
+		Expect(s.Overtaken).To(BeZero())
+	})
+
+	It("allows and counts a checkpoint without an answer that lands after a later one", func() {
+		h := recorded("good-overtaken")
+		Expect(checker.Check(h)).To(BeEmpty())
+		Expect(checker.Summarize(h).Overtaken).To(Equal(2))
 	})
 })

@@ -145,7 +145,7 @@ func (p *process) turn(ctx context.Context, rng *rand.Rand) {
 		err = t.forget(ctx, id)
 	}
 	if err != nil {
-		pause(ctx, between(rng, 10*time.Millisecond, 60*time.Millisecond))
+		pause(ctx, between(rng, 10*time.Millisecond, 80*time.Millisecond))
 	}
 }
 
@@ -303,7 +303,7 @@ func (t *tenure) work(ctx context.Context, token worklease.Token) error {
 		case errors.Is(err, worklease.ErrFenced), errors.Is(err, worklease.ErrLeaseExpired):
 			return err
 		}
-		pause(ctx, between(t.rng, 0, 30*time.Millisecond))
+		pause(ctx, between(t.rng, 0, 20*time.Millisecond))
 	}
 	t.lease.believe(ctx, token)
 	return nil
