@@ -24,6 +24,7 @@ func (s *subject) refusalSpecs() {
 		token, renewCtx := renewing(ctx, a, work)
 
 		readOnly(ctx, admin, "on")
+		db.SetMaxIdleConns(0) // those that ended, which pgx learns of by the next call
 		_, err := a.Acquire(ctx, "other")
 		for _, err := range []error{
 			err, a.Renew(ctx, token), a.Checkpoint(ctx, token, nil),

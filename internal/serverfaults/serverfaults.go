@@ -68,7 +68,6 @@ func Specs(driver string) func() {
 			Context("a sequence", s.sequenceSpecs)
 			Context("a table that changes", s.tableSpecs)
 			Context("a sweep", s.sweepSpecs)
-			Context("a transaction pooler", s.poolerSpecs)
 			s.longSpecs()
 		})
 
@@ -84,6 +83,7 @@ func Specs(driver string) func() {
 			})
 			Context("silence", s.silenceSpecs)
 			Context("an orphan of two-phase commit", s.orphanSpecs)
+			Context("a transaction pooler", s.poolerSpecs)
 			Context("a restart", s.restartSpecs)
 		})
 	}
