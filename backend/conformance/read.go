@@ -36,7 +36,7 @@ func readSpecs(s *subject) {
 	})
 
 	It("gives the same answer after the holder's own Release", limit, func(ctx SpecContext) {
-		s.leave(ctx, owner, backend.ExitFinished)
+		s.leave(ctx, owner, backend.ExitRetired)
 		Expect(s.read(ctx, owner)).To(Equal(found("a's")))
 	})
 

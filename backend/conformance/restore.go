@@ -60,6 +60,27 @@ func restoreSpecs(s *subject) {
 		}
 	})
 
+	It("takes back a declared exit, too", limit, func(ctx SpecContext) {
+		if r, ok := s.restorer(); ok {
+			work := newWorkID()
+			found := leftAs(ctx, work, backend.ExitExpired)
+			owner := s.take(ctx, work, "b", live)
+			s.leave(ctx, owner, backend.ExitFinished)
+			Expect(r.Restore(ctx, owner)).To(Succeed())
+			Expect(s.standing(ctx, owner)).To(Equal(found))
+		}
+	})
+
+	It("keeps the token, so that the holder before stays fenced", limit, func(ctx SpecContext) {
+		if r, ok := s.restorer(); ok {
+			first := s.take(ctx, newWorkID(), "a", lapsed)
+			owner := s.take(ctx, first.WorkID, "b", live)
+			Expect(r.Restore(ctx, owner)).To(Succeed())
+			Expect(s.Checkpoint(ctx, first, nil, live)).To(MatchError(backend.ErrFenced))
+			Expect(s.read(ctx, owner).PrevHolderID).To(Equal("a"))
+		}
+	})
+
 	It("leaves the holder whose lease it undid without a lease", limit, func(ctx SpecContext) {
 		if r, ok := s.restorer(); ok {
 			work := newWorkID()

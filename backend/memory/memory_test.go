@@ -149,6 +149,7 @@ var _ = Describe("Memory on an injected clock", func() {
 	DescribeTable("29a: sweeps what was updated longer ago than the retention, not at it",
 		func(ctx SpecContext, end func(context.Context, backend.LeaseRecord) error) {
 			a := acquire(ctx, "a", ttl)
+			clock.advance(ttl / 2)
 			Expect(end(ctx, a)).To(Succeed())
 			clock.advance(time.Hour)
 			opts := backend.SweepOptions{Retention: time.Hour, IncludeExpired: true}

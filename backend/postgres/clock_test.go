@@ -94,7 +94,9 @@ var _ = Describe("The server's clock, stopped", func() {
 	)
 
 	It("29a: lets Sweep take what was updated longer ago than the retention, not at it", SpecTimeout(bound), func(ctx SpecContext) {
-		Expect(b.Release(ctx, acquire(ctx, b, work, "a"), backend.ExitRetired)).To(Succeed())
+		a := acquire(ctx, b, work, "a")
+		advance(ctx, ttl/2)
+		Expect(b.Release(ctx, a, backend.ExitRetired)).To(Succeed())
 		advance(ctx, time.Hour)
 		Expect(b.Sweep(ctx, backend.SweepOptions{Retention: time.Hour})).To(BeZero())
 		advance(ctx, time.Microsecond)
