@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/aetomala/worklease/backend"
@@ -38,6 +39,7 @@ type Backend struct {
 	db         *sql.DB
 	statements map[string]*statement
 	pooler     bool
+	mode       atomic.Pointer[[]any] // see unprepared; nil until it is known
 }
 
 type options struct {
@@ -57,7 +59,8 @@ func WithSchema(name string) Option {
 // WithTransactionPooler is for a pooler in transaction mode between the
 // application and the server, such as pgbouncer before 1.21, that does not track
 // prepared statements. Every call then runs unprepared in a transaction of its
-// own, which costs more round trips and is right whatever the driver's settings.
+// own, which costs more round trips and is right whatever the settings of lib/pq and
+// pgx.
 func WithTransactionPooler() Option {
 	return func(o *options) { o.pooler = true }
 }

@@ -7,6 +7,8 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"unicode/utf8"
@@ -166,9 +168,67 @@ func (b *Backend) prepared(ctx context.Context, name string, args, dest []any) e
 	return scan(rows, name, dest)
 }
 
+// unprepared returns the arguments that keep the driver from preparing a
+// statement by itself: none for lib/pq, which does not; for pgx, which does unless
+// it is told otherwise, the mode "describe exec". Its type is found by reflection
+// on a connection, since this package imports no driver.
+func (b *Backend) unprepared(ctx context.Context) ([]any, error) {
+	if mode := b.mode.Load(); mode != nil {
+		return slices.Clone(*mode), nil
+	}
+	conn, err := b.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	var mode []any
+	err = conn.Raw(func(driverConn any) error {
+		mode = execMode(driverConn)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.mode.Store(&mode)
+	return slices.Clone(mode), nil
+}
+
+// execMode finds pgx's mode "describe exec" by way of the methods
+// (*stdlib.Conn).Conn and (*pgx.Conn).Config.
+func execMode(driverConn any) []any {
+	v := reflect.ValueOf(driverConn)
+	for _, name := range []string{"Conn", "Config"} {
+		method := v.MethodByName(name)
+		if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
+			return nil
+		}
+		v = method.Call(nil)[0]
+	}
+	if v = reflect.Indirect(v); v.Kind() != reflect.Struct {
+		return nil
+	}
+	v = v.FieldByName("DefaultQueryExecMode")
+	if !v.IsValid() || !v.CanInt() {
+		return nil
+	}
+	mode := reflect.New(v.Type()).Elem()
+	for n := range int64(16) {
+		mode.SetInt(n)
+		if fmt.Sprint(mode.Interface()) == "describe exec" {
+			return []any{mode.Interface()}
+		}
+	}
+	return nil
+}
+
 // transact runs a statement unprepared in a transaction of its own, so that a
 // transaction-mode pooler keeps all its messages on one server connection.
 func (b *Backend) transact(ctx context.Context, name string, args, dest []any) error {
+	mode, err := b.unprepared(ctx)
+	if err != nil {
+		return err
+	}
+	args = append(mode, args...)
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
