@@ -1,0 +1,17 @@
+package pgxtest
+
+import (
+	"os"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/aetomala/worklease/internal/serverfaults"
+)
+
+func TestMain(m *testing.M) {
+	serverfaults.Child()
+	os.Exit(m.Run())
+}
+
+var _ = Describe("Server faults through pgx", serverfaults.Specs("pgx"))
