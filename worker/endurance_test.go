@@ -41,7 +41,7 @@ var _ = Describe("A parent that lives for long", func() {
 		repeat(each)
 		Expect(heapInUse()).To(BeNumerically("<=", heap+allowed))
 		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", goroutines))
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(10*time.Minute))
 })
 
 func heapInUse() uint64 {
