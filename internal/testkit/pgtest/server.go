@@ -3,6 +3,7 @@ package pgtest
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -127,29 +129,50 @@ func (s *Server) Thaw() {
 // launch makes a server and starts it.
 func launch(opts Options) *Server {
 	GinkgoHelper()
-	bin, err := binaries()
+	template, err := pristine()
 	if err != nil {
 		Fail(err.Error())
 	}
-	user, err := unprivileged()
+	s, err := prepare(opts.Env)
 	Expect(err).NotTo(HaveOccurred())
-	dir, err := os.MkdirTemp("", "worklease-pg-")
-	Expect(err).NotTo(HaveOccurred())
-	s := &Server{dir: dir, bin: bin, env: append(environment(), opts.Env...), user: user}
-	Expect(s.keep()).To(Succeed())
-	Expect(user.own(dir)).To(Succeed())
-	if err := s.initialize(opts); err != nil {
-		Fail(fmt.Sprintf("%s/initdb: %v\n%s", bin, err, s.log()))
-	}
+	Expect(run(s.command("cp", "-R", template.data(), s.data()))).To(Succeed())
+	Expect(s.configure(opts)).To(Succeed())
 	s.Start()
 	return s
 }
 
-func (s *Server) initialize(opts Options) error {
-	initdb := s.command("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
+// pristine has a data directory that no server runs on. A copy of it takes a
+// third of the time of initdb. It is held as a whole, since its leash must not be
+// collected before the process ends.
+var pristine = sync.OnceValues(func() (*Server, error) {
+	s, err := prepare(nil)
+	if err != nil {
+		return nil, err
 	}
+	initdb := s.command(filepath.Join(s.bin, "initdb"),
+		"-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	return s, run(initdb)
+})
+
+// prepare makes a server's directory and what clears it up.
+func prepare(env []string) (*Server, error) {
+	bin, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	user, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "worklease-pg-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, bin: bin, env: append(environment(), env...), user: user}
+	return s, errors.Join(s.keep(), user.own(dir))
+}
+
+func (s *Server) configure(opts Options) error {
 	port, err := freePort()
 	if err != nil {
 		return err
@@ -183,7 +206,7 @@ func (s *Server) start() error {
 		return err
 	}
 	defer logFile.Close()
-	cmd := s.command("postgres", "-D", s.data())
+	cmd := s.command(filepath.Join(s.bin, "postgres"), "-D", s.data())
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	if err := cmd.Start(); err != nil {
 		return err
@@ -222,11 +245,20 @@ func (s *Server) await() error {
 }
 
 func (s *Server) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd := exec.Command(name, args...)
 	cmd.Dir = s.dir
 	cmd.Env = s.env
 	cmd.SysProcAttr = s.user.attributes()
 	return cmd
+}
+
+// run runs a command to its end, and gives what it said where it failed.
+func run(cmd *exec.Cmd) error {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd.Path, err, out)
+	}
+	return nil
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
