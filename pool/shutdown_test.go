@@ -86,6 +86,7 @@ var _ = Describe("Shutdown", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(took).To(Equal(wind + bound))
 
+			Expect(s.faults.Count(inject.Release)).To(Equal(41), "to wait for one's turn is no reason to write twice")
 			<-time.After(time.Second) // for the release that was given up at the bound
 			free := 0
 			for _, id := range numbered(slots) {

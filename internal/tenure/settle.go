@@ -66,7 +66,7 @@ func (r *run) settle(state []byte, err, cause error) Result {
 	cleanup, cancel := r.Cleanup(context.WithoutCancel(r.ctx))
 	defer cancel()
 	if state != nil && !r.Stateless {
-		_, failure := r.persist(cleanup, func() error { return r.Lease.Checkpoint(cleanup, r.token, state) })
+		_, failure := r.persist(cleanup, func(ctx context.Context) error { return r.Lease.Checkpoint(ctx, r.token, state) })
 		if errors.Is(failure, worklease.ErrFenced) {
 			return result(Fenced, r.wrap("checkpoint", failure))
 		}
@@ -89,7 +89,7 @@ func (r *run) settle(state []byte, err, cause error) Result {
 // whose outcome is unknown, while its window is open, can only have been released
 // by that attempt.
 func (r *run) release(ctx context.Context, mode worklease.ExitMode) error {
-	retried, err := r.persist(ctx, func() error { return r.Lease.Release(ctx, r.token, mode) })
+	retried, err := r.persist(ctx, func(ctx context.Context) error { return r.Lease.Release(ctx, r.token, mode) })
 	if retried && errors.Is(err, worklease.ErrLeaseExpired) && r.open() {
 		return nil
 	}
@@ -116,8 +116,9 @@ const maxCalls = 2
 // again with the renewal's backoff until ctx ends. A call without a reply for a
 // quarter of that time is made again beside it, since one dead connection must
 // not cost the exit that the server would record over another; whichever answers
-// first counts. It reports whether there was more than one.
-func (t *Terms) persist(ctx context.Context, call func() error) (retried bool, err error) {
+// first counts, and the other is given up. It reports whether there was more than
+// one.
+func (t *Terms) persist(ctx context.Context, call func(context.Context) error) (retried bool, err error) {
 	renewal := pacing.Renewal{Backoff: pacing.DefaultBackoff()}
 	for _, opt := range t.RenewalOptions {
 		opt(&renewal)
@@ -133,6 +134,18 @@ func (t *Terms) persist(ctx context.Context, call func() error) (retried bool, e
 		next    = time.NewTimer(0)
 	)
 	defer next.Stop()
+	callCtx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	attempt := func() error {
+		return t.pass(callCtx, true, func() error {
+			// ctx may be many slots' and ends before the contexts derived from it.
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			next.Reset(patience) // from here: to wait for one's turn is no silence
+			return call(callCtx)
+		})
+	}
 	for {
 		ended := ctx.Done()
 		if out > 0 {
@@ -145,8 +158,7 @@ func (t *Terms) persist(ctx context.Context, call func() error) (retried bool, e
 			if out < maxCalls {
 				calls++
 				out++
-				go func() { replies <- t.pass(ctx, true, call) }()
-				next.Reset(patience)
+				go func() { replies <- attempt() }()
 			}
 		case err = <-replies:
 			out--

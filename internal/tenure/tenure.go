@@ -169,17 +169,17 @@ type restorer interface {
 func (t *Terms) turnBack(ctx context.Context, token worklease.Token, why error) error {
 	cleanup, cancel := t.Cleanup(context.WithoutCancel(ctx))
 	defer cancel()
-	_, err := t.persist(cleanup, func() error {
+	_, err := t.persist(cleanup, func(ctx context.Context) error {
 		if r, ok := t.Lease.(restorer); ok {
-			return r.Restore(cleanup, token)
+			return r.Restore(ctx, token)
 		}
-		prior, err := t.Lease.ReadCheckpoint(cleanup, token)
+		prior, err := t.Lease.ReadCheckpoint(ctx, token)
 		if err != nil {
 			return err
 		}
 		return claim.Approximate(prior.PrevExit,
-			func() error { return t.Lease.Forget(cleanup, token) },
-			func() error { return t.Lease.Release(cleanup, token, prior.PrevExit) })
+			func() error { return t.Lease.Forget(ctx, token) },
+			func() error { return t.Lease.Release(ctx, token, prior.PrevExit) })
 	})
 	if errors.Is(err, worklease.ErrFenced) || errors.Is(err, worklease.ErrLeaseExpired) {
 		err = nil // It is back already, perhaps by an attempt whose reply was lost.
