@@ -293,9 +293,11 @@ func (l *lease) attempt(ctx context.Context, workID string) (Token, error) {
 		return token, nil
 	case ctx.Err() != nil:
 		err = ctx.Err()
+	case err == nil:
+		err = fmt.Errorf("answered after %v, then renewed too late", answer.Took)
 	default:
 		// No verdict may show: one on this lease says nothing about workID's.
-		err = fmt.Errorf("answered after %v, then not renewed in time: %v", answer.Took, err)
+		err = fmt.Errorf("answered after %v, then not renewed: %v", answer.Took, err)
 	}
 	l.claimer.Undo(ctx, answer.Record)
 	return Token{}, l.wrap("Acquire", workID, l.holderID, err)

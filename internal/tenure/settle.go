@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/aetomala/worklease"
@@ -129,8 +130,9 @@ func (t *Terms) persist(ctx context.Context, call func(context.Context) error) (
 	}
 	var (
 		replies = make(chan error, maxCalls)
-		calls   int // made
-		out     int // not come back
+		calls   int          // begun
+		sent    atomic.Int32 // of them, past the gate
+		out     int          // not come back
 		next    = time.NewTimer(0)
 	)
 	defer next.Stop()
@@ -143,6 +145,7 @@ func (t *Terms) persist(ctx context.Context, call func(context.Context) error) (
 				return err
 			}
 			next.Reset(patience) // from here: to wait for one's turn is no silence
+			sent.Add(1)
 			return call(callCtx)
 		})
 	}
@@ -153,7 +156,7 @@ func (t *Terms) persist(ctx context.Context, call func(context.Context) error) (
 		}
 		select {
 		case <-ended:
-			return calls > 1, cmp.Or(err, ctx.Err())
+			return sent.Load() > 1, cmp.Or(err, ctx.Err())
 		case <-next.C:
 			if out < maxCalls {
 				calls++
@@ -163,7 +166,7 @@ func (t *Terms) persist(ctx context.Context, call func(context.Context) error) (
 		case err = <-replies:
 			out--
 			if err == nil || !t.transient(err) {
-				return calls > 1, err
+				return sent.Load() > 1, err
 			}
 			next.Reset(renewal.Backoff.Wait(calls))
 		}
