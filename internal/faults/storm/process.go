@@ -91,8 +91,8 @@ func (p *process) exhaust(d time.Duration) error {
 
 // stop asks the process to end, and waits for that.
 func (p *process) stop() error {
-	p.stdin.Close()
-	late := time.AfterFunc(10*p.config.TTL+10*time.Second, func() { p.running.Process.Kill() })
+	_ = p.stdin.Close() // it may have ended by itself, as Wait tells
+	late := time.AfterFunc(10*p.config.TTL+10*time.Second, func() { _ = p.running.Process.Kill() })
 	defer late.Stop()
 	if err := p.running.Wait(); err != nil {
 		return fmt.Errorf("storm: worker %d did not end well: %w", p.number, err)

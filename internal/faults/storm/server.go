@@ -44,11 +44,11 @@ func newServer(ctx context.Context, dir string) (*server, error) {
 	if s.credential, err = unprivileged(); err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(s.dir, 0o700); err != nil {
+	if err = os.Mkdir(s.dir, 0o700); err != nil {
 		return nil, err
 	}
 	if s.credential != nil {
-		if err := os.Chown(s.dir, int(s.credential.Uid), int(s.credential.Gid)); err != nil {
+		if err = os.Chown(s.dir, int(s.credential.Uid), int(s.credential.Gid)); err != nil {
 			return nil, err
 		}
 	}
@@ -56,11 +56,11 @@ func newServer(ctx context.Context, dir string) (*server, error) {
 		return nil, err
 	}
 	initdb := s.command("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	if err := initdb.Run(); err != nil {
+	if err = initdb.Run(); err != nil {
 		return nil, fmt.Errorf("storm: initdb: %w (see %s)", err, s.log.Name())
 	}
 	s.port = freePort()
-	if err := s.start(ctx); err != nil {
+	if err = s.start(ctx); err != nil {
 		return nil, err
 	}
 	db, err := sql.Open("postgres", s.dsn(s.port))

@@ -81,10 +81,10 @@ type step struct {
 func Run(ctx context.Context, cfg Config) (counts Counts, err error) {
 	s := &storm{Config: cfg, counts: Counts{Faults: map[plan.Kind]int{}}}
 	// The server's user passes through.
-	if err := os.Chmod(cfg.Dir, 0o711); err != nil {
+	if err = os.Chmod(cfg.Dir, 0o711); err != nil {
 		return counts, err
 	}
-	if err := os.Mkdir(cfg.logs(), 0o700); err != nil {
+	if err = os.Mkdir(cfg.logs(), 0o700); err != nil {
 		return counts, err
 	}
 	if s.server, err = newServer(ctx, cfg.Dir); err != nil {
@@ -92,13 +92,13 @@ func Run(ctx context.Context, cfg Config) (counts Counts, err error) {
 	}
 	defer func() { err = errors.Join(err, s.server.crash()) }()
 	for n := range cfg.Workers {
-		l, err := newLink(s.server.port)
-		if err != nil {
+		var l *link
+		if l, err = newLink(s.server.port); err != nil {
 			return counts, err
 		}
 		defer l.close()
 		p := &process{config: cfg, number: n, dsn: s.server.dsn(l.port())}
-		if err := p.start(); err != nil {
+		if err = p.start(); err != nil {
 			return counts, err
 		}
 		defer p.running.Process.Kill() //nolint:errcheck // After an error only.
@@ -108,7 +108,7 @@ func Run(ctx context.Context, cfg Config) (counts Counts, err error) {
 	for _, f := range plan.New(cfg.Seed, cfg.Length, cfg.Workers, cfg.TTL) {
 		s.later(f.At, func(ctx context.Context) error { return s.strike(ctx, f) })
 	}
-	if err := s.weather(ctx); err != nil {
+	if err = s.weather(ctx); err != nil {
 		return s.counts, err
 	}
 	for _, p := range s.workers {
@@ -214,7 +214,11 @@ func (s *storm) strike(ctx context.Context, f plan.Fault) error {
 // and writes the table down.
 func (s *storm) settle(ctx context.Context) error {
 	// What the abandoned calls of the last processes took has lapsed by then.
-	time.Sleep(2 * s.TTL)
+	select {
+	case <-time.After(2 * s.TTL):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	dsn := s.server.dsn(s.server.port)
 	err := worker.Last(ctx, worker.Config{
 		Driver: s.Drivers[0], DSN: dsn, Holder: checker.Final, IDs: s.IDs, TTL: time.Minute, Dir: s.logs(),

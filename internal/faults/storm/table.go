@@ -15,13 +15,13 @@ func dump(ctx context.Context, db *sql.DB, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer log.Close() //nolint:errcheck // Each write was checked.
 	rows, err := db.QueryContext(ctx, `SELECT work_id, holder_id, fencing_token,
 		coalesce(convert_from(checkpoint, 'UTF8'), ''), coalesce(exit_mode, '') FROM worklease_leases`)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer rows.Close() //nolint:errcheck // Err tells.
 	for rows.Next() {
 		e := history.Event{Kind: history.Row, At: history.Now()}
 		if err := rows.Scan(&e.ID, &e.Holder, &e.Token, &e.State, &e.Exit); err != nil {

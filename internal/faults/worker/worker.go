@@ -122,7 +122,7 @@ func (p *process) exhaust(ctx context.Context, d time.Duration) {
 		taken.Go(func() {
 			if conn, err := p.db.Conn(ctx); err == nil {
 				<-ctx.Done()
-				conn.Close()
+				_ = conn.Close() // back to the pool
 			}
 		})
 	}
@@ -238,8 +238,7 @@ func (t *tenure) zombie(ctx context.Context, id string) error {
 		err = errors.Join(err, t.call(ctx, func(ctx context.Context) error {
 			switch t.rng.IntN(4) {
 			case 0:
-				_, err := t.lease.ReadCheckpoint(ctx, token)
-				return err
+				return t.read(ctx, token)
 			case 1:
 				return t.lease.Renew(ctx, token)
 			case 2:
@@ -274,10 +273,12 @@ func (t *tenure) acquire(ctx context.Context, id string) (token worklease.Token,
 	if err != nil {
 		return token, err
 	}
-	return token, t.call(ctx, func(ctx context.Context) error {
-		_, err := t.lease.ReadCheckpoint(ctx, token)
-		return err
-	})
+	return token, t.call(ctx, func(ctx context.Context) error { return t.read(ctx, token) })
+}
+
+func (t *tenure) read(ctx context.Context, token worklease.Token) error {
+	_, err := t.lease.ReadCheckpoint(ctx, token)
+	return err
 }
 
 // work makes some calls under a renewed lease, as long as it is held.
@@ -287,8 +288,7 @@ func (t *tenure) work(ctx context.Context, token worklease.Token) error {
 		err := t.call(ctx, func(ctx context.Context) error {
 			switch t.rng.IntN(8) {
 			case 0:
-				_, err := t.lease.ReadCheckpoint(ctx, token)
-				return err
+				return t.read(ctx, token)
 			case 1:
 				return t.lease.Renew(ctx, token)
 			case 2:
