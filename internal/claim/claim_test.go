@@ -26,6 +26,16 @@ type unrestoring struct{ backend.Backend }
 // settled waits until nothing but time could change anything.
 func settled() { synctest.Wait() }
 
+// inBubbles makes a spec's body of one that runs in a hundred bubbles, since what
+// it looks for depends on the order in which Go runs goroutines.
+func inBubbles(body func()) func() {
+	return func() {
+		for range 100 {
+			bubble.Run(body)
+		}
+	}
+}
+
 // within returns a context that ends after d. Its timer ends with it.
 func within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -187,6 +197,22 @@ var _ = Describe("An abandoned attempt", func() {
 		})
 	})
 
+	It("is given back, and named nothing else, when the answer comes as its window closes", inBubbles(func() {
+		inner := memory.New()
+		leave(inner, backend.ExitRetired)
+		faults, b := inject.Around(inner)
+		faults.On(inject.Acquire, inject.Sequence(inject.Slow(ttl), inject.UntilDone))
+		c := claim.New(b, "a", ttl)
+		for range 2 {
+			err := failure(c.Claim(context.Background(), "w"))
+			Expect(err).To(MatchError(ContainSubstring("no answer within the TTL")))
+			Expect(err).NotTo(MatchError(context.DeadlineExceeded))
+		}
+		settled()
+		_, found := next(inner)
+		Expect(found.PrevExit).To(Equal(backend.ExitRetired))
+	}))
+
 	It("is given back in spite of errors, until it would have lapsed", func() {
 		bubble.Run(func() {
 			inner := memory.New()
@@ -272,6 +298,20 @@ var _ = Describe("An abandoned attempt", func() {
 		})
 	})
 
+	It("does not let a third attempt out when it comes back beside a second", func() {
+		bubble.Run(func() {
+			faults, b := inject.Around(memory.New())
+			faults.On(inject.Acquire, inject.Sequence(inject.Late(15*time.Second), inject.Late(9*time.Second)))
+			c := claim.New(b, "a", ttl)
+			Expect(failure(c.Claim(within(time.Second), "w"))).To(MatchError(context.DeadlineExceeded))
+			Expect(failure(c.Claim(within(10*time.Second), "w"))).To(MatchError(context.DeadlineExceeded))
+			bubble.Sleep(5 * time.Second) // the first has come back, the second not
+			Expect(faults.Out(inject.Acquire)).To(Equal(1))
+			Expect(failure(c.Claim(within(time.Second), "w"))).To(MatchError(context.DeadlineExceeded))
+			Expect(faults.Count(inject.Acquire)).To(Equal(2))
+		})
+	})
+
 	It("lets one attempt a work ID out at a time, however many want one", func() {
 		bubble.Run(func() {
 			faults, b := inject.Around(memory.New())
@@ -291,21 +331,19 @@ var _ = Describe("An abandoned attempt", func() {
 })
 
 var _ = Describe("Undo", func() {
-	It("gives a lease back beside its caller, and the next attempt waits for it", func() {
-		bubble.Run(func() {
-			faults, b := inject.Around(memory.New())
-			c := claim.New(b, "a", ttl)
-			answer, err := c.Claim(context.Background(), "w")
-			Expect(err).NotTo(HaveOccurred())
+	It("gives a lease back beside its caller, and the next attempt waits for it", inBubbles(func() {
+		faults, b := inject.Around(memory.New())
+		c := claim.New(b, "a", ttl)
+		answer, err := c.Claim(context.Background(), "w")
+		Expect(err).NotTo(HaveOccurred())
 
-			faults.On(inject.Restore, inject.Late(time.Second))
-			start := time.Now()
-			c.Undo(within(time.Millisecond), answer.Record)
-			Expect(time.Since(start)).To(BeZero())
-			Expect(failure(c.Claim(context.Background(), "w"))).NotTo(HaveOccurred())
-			Expect(time.Since(start)).To(Equal(time.Second))
-		})
-	})
+		faults.On(inject.Restore, inject.Late(time.Second))
+		start := time.Now()
+		c.Undo(within(time.Millisecond), answer.Record)
+		Expect(time.Since(start)).To(BeZero())
+		Expect(failure(c.Claim(context.Background(), "w"))).NotTo(HaveOccurred())
+		Expect(time.Since(start)).To(Equal(time.Second))
+	}))
 })
 
 var _ = Describe("GiveBack", func() {
