@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// LeaseObserver sees every operation of a [Lease] that reached the backend,
-// after it returned. Its methods are called synchronously, so a slow one delays
+// LeaseObserver sees every operation of a [Lease], after it returned; one that was
+// refused for its arguments is not reported. Its methods are called synchronously, so a slow one delays
 // its caller; OnRenew delays the next renewal of its own lease only. They may
 // be called from several goroutines at once, and may call the Lease.
 //
