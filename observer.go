@@ -7,9 +7,10 @@ import (
 )
 
 // LeaseObserver sees every operation of a [Lease], after it returned; one that was
-// refused for its arguments is not reported. Its methods are called synchronously, so a slow one delays
-// its caller; OnRenew delays the next renewal of its own lease only. They may
-// be called from several goroutines at once, and may call the Lease.
+// refused for its arguments is not reported. Its methods are called
+// synchronously, so a slow one delays its caller; OnRenew delays the next renewal
+// of its own lease only. They may be called from several goroutines at once, and
+// may call the Lease.
 //
 // Each gets the context of its operation; OnRenew of a managed renewal gets the
 // renewal context. OnFenced comes after the operation's own event.
