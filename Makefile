@@ -18,6 +18,11 @@ help: ## print the targets
 test: postgres ## every test of every module, PostgreSQL included, and a tally
 	@go run ./internal/tally -race -count=1
 
+.PHONY: test-long
+test-long: postgres ## the specs that take minutes, of the build tag long
+	@go test -race -count=1 -timeout 30m -tags long ./internal/serverfaults
+	@cd internal/pgx && go test -race -count=1 -timeout 30m -tags long .
+
 .PHONY: race
 race: postgres ## the root module's tests again and again; stop it, or set COUNT
 	@for i in $$(seq $(or $(COUNT),10)); do go test -race -count=1 ./... || exit 1; done
