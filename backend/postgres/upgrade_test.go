@@ -136,7 +136,7 @@ func inSchema(ctx context.Context, schema string, statements ...string) {
 	GinkgoHelper()
 	conn, err := db.Conn(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	defer conn.Close()
+	defer func() { Expect(conn.Close()).To(Succeed()) }()
 	statements = append([]string{"CREATE SCHEMA IF NOT EXISTS " + schema, "SET search_path = " + schema}, statements...)
 	for _, statement := range append(statements, "RESET search_path") {
 		_, err := conn.ExecContext(ctx, statement)
@@ -182,7 +182,7 @@ func describe(ctx context.Context, schema string) []string {
 		SELECT concat_ws(' ', 'sequence', sequencename, data_type, cache_size) FROM pg_sequences WHERE schemaname = $1
 		ORDER BY 1`, schema)
 	Expect(err).NotTo(HaveOccurred())
-	defer rows.Close()
+	defer func() { Expect(rows.Close()).To(Succeed()) }()
 	var lines []string
 	for rows.Next() {
 		var line string

@@ -28,14 +28,14 @@ func main() {
 	dsn := flag.String("dsn", "", "PostgreSQL database to use; empty: in memory")
 	name := flag.String("node", "", "be this node of a real cluster; empty: play three")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *dsn, *name); err != nil {
+	if err := run(*dsn, *name); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, dsn, name string) (err error) {
+func run(dsn, name string) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	b, closeStore, err := store.Open(ctx, dsn)
 	if err != nil {
 		return err
@@ -47,28 +47,25 @@ func run(ctx context.Context, dsn, name string) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	s := stage{ctx: ctx, lines: make(chan string)}
-	return s.play(b)
+	s := stage{lines: make(chan string)}
+	return s.play(ctx, b)
 }
 
 // stage plays the nodes and prints what they say, in the order in which they say
 // it.
-type stage struct {
-	ctx   context.Context
-	lines chan string
-}
+type stage struct{ lines chan string }
 
 // start starts a node and returns what stops it.
-func (s *stage) start(n node, b *store.Cable) (stop func() error) {
+func (s stage) start(ctx context.Context, n node, b *store.Cable) (stop func() error) {
 	n.say = func(line string) {
 		select {
 		case s.lines <- line:
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 		}
 	}
-	ctx, cancel := context.WithCancel(s.ctx)
+	nodeCtx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- n.run(ctx, b) }()
+	go func() { ended <- n.run(nodeCtx, b) }()
 	return func() error {
 		cancel()
 		return <-ended
@@ -76,7 +73,7 @@ func (s *stage) start(n node, b *store.Cable) (stop func() error) {
 }
 
 // until prints lines up to and with the one given.
-func (s *stage) until(last string) error {
+func (s stage) until(ctx context.Context, last string) error {
 	for {
 		select {
 		case line := <-s.lines:
@@ -84,8 +81,8 @@ func (s *stage) until(last string) error {
 			if line == last {
 				return nil
 			}
-		case <-s.ctx.Done():
-			return fmt.Errorf("nobody said %q: %w", last, s.ctx.Err())
+		case <-ctx.Done():
+			return fmt.Errorf("nobody said %q: %w", last, ctx.Err())
 		}
 	}
 }

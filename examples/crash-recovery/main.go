@@ -31,14 +31,14 @@ func main() {
 	dsn := flag.String("dsn", "", "PostgreSQL database to use; empty: in memory")
 	child := flag.String("be-worker-a", "", "for the program itself: be worker A, on this work ID")
 	flag.Parse()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := run(ctx, *dsn, *child); err != nil {
+	if err := run(*dsn, *child); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, dsn, child string) (err error) {
+func run(dsn, child string) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	b, closeStore, err := store.Open(ctx, dsn)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *story) lateWrite(ctx context.Context) error {
 	record := backend.LeaseRecord{WorkID: s.workID, HolderID: workerA, FencingToken: s.tokenA}
 	err := s.backend.Checkpoint(ctx, record, []byte(`{"done":1}`), ttl)
 	if !errors.Is(err, worklease.ErrFenced) {
-		return fmt.Errorf("a write of the dead worker A was answered with %v", err)
+		return errors.Join(errors.New("a write of the dead worker A was not refused as fenced"), err)
 	}
 	fmt.Printf("%s  a late write of its arrives, with token %d, and is refused: %v\n", workerA, s.tokenA, err)
 	return nil

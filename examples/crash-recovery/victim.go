@@ -93,7 +93,7 @@ func startProcess(ctx context.Context, dsn, workID string) (victim, error) {
 		}
 		var exit *exec.ExitError
 		if err := cmd.Wait(); !errors.As(err, &exit) {
-			return fmt.Errorf("%s was to be killed but ended with %v", workerA, err)
+			return errors.Join(fmt.Errorf("%s was to be killed but ended by itself", workerA), err)
 		}
 		return nil
 	}}, nil

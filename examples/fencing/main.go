@@ -73,7 +73,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := table.set(tokenA, "alice", 100); err != nil {
+	if err = table.set(tokenA, "alice", 100); err != nil {
 		return err
 	}
 	fmt.Printf("worker-a, token %d, sets the balance to 100, then freezes\n", tokenA.FencingToken())
@@ -82,7 +82,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := table.set(tokenB, "alice", 105); err != nil {
+	if err = table.set(tokenB, "alice", 105); err != nil {
 		return err
 	}
 	fmt.Printf("worker-b, token %d, takes over and sets it to 105\n", tokenB.FencingToken())
@@ -90,13 +90,13 @@ func run(ctx context.Context) error {
 	fmt.Println("worker-a thaws, and does not know yet that it lost the lease")
 	err = table.set(tokenA, "alice", 101)
 	if !errors.Is(err, errSuperseded) {
-		return fmt.Errorf("the late write was answered with %v", err)
+		return errors.Join(errors.New("the late write was not refused"), err)
 	}
 	fmt.Printf("worker-a, token %d, sets it to 101: %v\n", tokenA.FencingToken(), err)
 
 	err = a.Checkpoint(ctx, tokenA, []byte("done"))
 	if !errors.Is(err, worklease.ErrFenced) {
-		return fmt.Errorf("the late checkpoint was answered with %v", err)
+		return errors.Join(errors.New("the late checkpoint was not fenced"), err)
 	}
 	fmt.Println("worker-a wants to checkpoint, and learns that it was fenced")
 	fmt.Println("balance:", table.rows["alice"].balance)

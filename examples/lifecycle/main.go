@@ -22,14 +22,14 @@ const (
 
 func main() {
 	log.SetFlags(0)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := run(ctx); err != nil {
+	if err := run(); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context) error {
+func run() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	b := memory.New()
 	alice, renewals, err := newLease(b, "alice")
 	if err != nil {
@@ -44,7 +44,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("alice acquires:", tokenA)
-	if err := refused(ctx, bob); err != nil {
+	if err = refused(ctx, bob); err != nil {
 		return err
 	}
 	tokenB, err := handOver(ctx, alice, bob, tokenA, renewals)

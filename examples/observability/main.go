@@ -45,19 +45,13 @@ func run(ctx context.Context) error {
 	runner, err := worker.NewRunner(worker.RunnerConfig{
 		Lease: lease,
 		WorkFn: func(ctx context.Context, token worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
-			if err := lease.Renew(ctx, token); err != nil {
-				return nil, err
-			}
-			if _, err := lease.Acquire(ctx, token.WorkID()); !errors.Is(err, worklease.ErrLeaseHeld) {
-				return nil, fmt.Errorf("a held lease was given out: %w", err)
-			}
-			return []byte("all invoices sent"), worklease.ErrRetire
+			return []byte("all invoices sent"), send(ctx, lease, token)
 		},
 	})
 	if err != nil {
 		return err
 	}
-	if err := runner.Run(ctx, "invoices:2026-10"); err != nil {
+	if err = runner.Run(ctx, "invoices:2026-10"); err != nil {
 		return err
 	}
 
@@ -75,9 +69,20 @@ func run(ctx context.Context) error {
 		return err
 	}
 	if err := lease.Checkpoint(ctx, token, []byte("half")); !errors.Is(err, worklease.ErrFenced) {
-		return fmt.Errorf("a checkpoint without a row: %w", err)
+		return errors.Join(errors.New("a checkpoint without a row was not fenced"), err)
 	}
 
 	fmt.Println("\ncounts:", counts)
 	return nil
+}
+
+// send is the work, with a renewal, and somebody who comes too late in the middle.
+func send(ctx context.Context, lease worklease.Lease, token worklease.Token) error {
+	if err := lease.Renew(ctx, token); err != nil {
+		return err
+	}
+	if _, err := lease.Acquire(ctx, token.WorkID()); !errors.Is(err, worklease.ErrLeaseHeld) {
+		return errors.Join(errors.New("a held lease was not refused"), err)
+	}
+	return worklease.ErrRetire
 }

@@ -29,14 +29,14 @@ func main() {
 	dsn := flag.String("dsn", "", "PostgreSQL database to use; empty: in memory")
 	name := flag.String("process", "", "be this process of several; empty: play three")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *dsn, *name); err != nil {
+	if err := run(*dsn, *name); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, dsn, name string) (err error) {
+func run(dsn, name string) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	b, closeStore, err := store.Open(ctx, dsn)
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func (p process) turn(ctx context.Context, partition string, token worklease.Tok
 		if ctx.Err() != nil {
 			break
 		}
-		if err := p.handle(p.name, partition, at.Last+1); err != nil {
+		if err = p.handle(p.name, partition, at.Last+1); err != nil {
 			return nil, err
 		}
 		at.Last++

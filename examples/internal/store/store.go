@@ -6,7 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 
-	_ "github.com/lib/pq"
+	_ "github.com/lib/pq" // the driver of -dsn
 
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/memory"
@@ -24,7 +24,7 @@ func Open(ctx context.Context, dsn string) (b backend.Backend, closeStore func()
 	if err != nil {
 		return nil, nil, fmt.Errorf("open database: %w", err)
 	}
-	if _, err := db.ExecContext(ctx, postgres.Schema); err != nil {
+	if _, err = db.ExecContext(ctx, postgres.Schema); err != nil {
 		_ = db.Close()
 		return nil, nil, fmt.Errorf("apply schema: %w", err)
 	}
