@@ -120,23 +120,23 @@ func Elect(ctx context.Context, lease worklease.Lease, workID string, cfg Config
 		Cleanup:        tenure.CleanupWithin(cfg.CleanupTimeout),
 	}
 	term := terms.Run(ctx, workID, func(termCtx context.Context, token worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
-		call(cfg.OnElected, ctx, token)
+		call(ctx, cfg.OnElected, token)
 		return nil, fn(termCtx)
 	})
 
 	switch term.Outcome {
 	case tenure.Finished, tenure.Retired:
-		call(cfg.OnRelinquished, ctx, term.Token)
+		call(ctx, cfg.OnRelinquished, term.Token)
 	case tenure.Fenced, tenure.Exhausted:
 		if ctx.Err() == nil {
-			call(cfg.OnLost, ctx, term.Token)
+			call(ctx, cfg.OnLost, term.Token)
 		}
 	}
 	_ = pacing.Sleep(ctx, cfg.pause(term)) // cut short: the error stays
 	return term.Err
 }
 
-func call(callback func(context.Context, worklease.Token), ctx context.Context, token worklease.Token) {
+func call(ctx context.Context, callback func(context.Context, worklease.Token), token worklease.Token) {
 	if callback != nil {
 		callback(ctx, token)
 	}

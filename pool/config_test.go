@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -74,8 +75,8 @@ var _ = Describe("New", func() {
 var _ = Describe("Permanent", func() {
 	It("marks an error and keeps it reachable", func() {
 		err := pool.Permanent(errWork)
-		permanent, ok := err.(pool.PermanentError)
-		Expect(ok && permanent.Permanent()).To(BeTrue())
+		var permanent pool.PermanentError
+		Expect(errors.As(err, &permanent) && permanent.Permanent()).To(BeTrue())
 		Expect(err).To(MatchError(errWork))
 		Expect(err.Error()).To(Equal(errWork.Error()))
 	})

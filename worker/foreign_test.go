@@ -2,7 +2,6 @@ package worker_test
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -43,7 +42,7 @@ var _ = Describe("A Lease by somebody else", func() {
 		bubble.Run(func() {
 			b := memory.New()
 			Expect(runForeign(context.Background(), newLease(b, runs), func(ctx context.Context, _ worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
-				time.Sleep(3 * ttl)
+				bubble.Sleep(3 * ttl)
 				return []byte("new"), context.Cause(ctx)
 			})).To(Succeed())
 			Expect(next(b)).To(Equal(left("new", worklease.ExitFinished, runs)))

@@ -241,7 +241,7 @@ var _ = Describe("A run", func() {
 			b := memory.New()
 			Expect(run(context.Background(), b, func(ctx context.Context, _ worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
 				for range 50 {
-					time.Sleep(ttl / 10)
+					bubble.Sleep(ttl / 10)
 					_, err := b.Acquire(context.Background(), work, after, ttl)
 					Expect(err).To(MatchError(worklease.ErrLeaseHeld))
 				}
@@ -257,7 +257,7 @@ var _ = Describe("A run", func() {
 				Lease:          newLease(b, runs),
 				RenewalOptions: []worklease.RenewalOption{worklease.WithRenewalInterval(time.Second)},
 				WorkFn: func(context.Context, worklease.Token, worklease.Checkpoint) ([]byte, error) {
-					time.Sleep(5*time.Second + time.Millisecond)
+					bubble.Sleep(5*time.Second + time.Millisecond)
 					return nil, nil
 				},
 			})
@@ -366,7 +366,7 @@ var _ = Describe("A run inside a run", func() {
 				WorkFn: func(ctx context.Context, _ worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
 					<-ctx.Done()
 					Expect(context.Cause(ctx)).To(MatchError(worklease.ErrFenced))
-					time.Sleep(3 * ttl) // renewed, although the context's cause is a loss
+					bubble.Sleep(3 * ttl) // renewed, although the context's cause is a loss
 					return []byte("half"), ctx.Err()
 				},
 			})

@@ -136,9 +136,9 @@ var _ = Describe("The final writes", func() {
 			b := memory.New()
 			faults, faulty := inject.Around(b)
 			faults.On(op, func(ctx context.Context, call inject.Call) error {
-				rec, err := b.Acquire(ctx, work, "thief", ttl)
+				_, err := b.Acquire(ctx, work, "thief", ttl)
 				Expect(err).To(MatchError(worklease.ErrLeaseHeld))
-				rec = backend.LeaseRecord{WorkID: work, HolderID: runs, FencingToken: 1}
+				rec := backend.LeaseRecord{WorkID: work, HolderID: runs, FencingToken: 1}
 				Expect(b.Forget(ctx, rec)).To(Succeed())
 				_, err = b.Acquire(ctx, work, "thief", ttl)
 				Expect(err).NotTo(HaveOccurred())
@@ -172,7 +172,7 @@ var _ = Describe("The final writes", func() {
 			faults, faulty := inject.Around(b)
 			faults.On(inject.Release, inject.Sequence(
 				func(context.Context, inject.Call) error {
-					time.Sleep(ttl)
+					bubble.Sleep(ttl)
 					return errReset
 				},
 				inject.Pass,
@@ -195,7 +195,7 @@ var _ = Describe("The final writes", func() {
 			r := newRunner(worker.RunnerConfig{
 				Lease: newLease(b, runs), CleanupTimeout: timeout,
 				WorkFn: func(context.Context, worklease.Token, worklease.Checkpoint) ([]byte, error) {
-					time.Sleep(2 * ttl) // does not count
+					bubble.Sleep(2 * ttl) // does not count
 					returned = time.Now()
 					return []byte("new"), errWork
 				},
@@ -218,7 +218,7 @@ var _ = Describe("The final writes", func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			err := run(ctx, b, func(ctx context.Context, _ worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
-				time.Sleep(3 * ttl)
+				bubble.Sleep(3 * ttl)
 				return []byte("new"), ctx.Err()
 			})
 			Expect(err).To(MatchError(context.DeadlineExceeded))
@@ -238,14 +238,14 @@ var _ = Describe("A wind-down", func() {
 			go func() {
 				defer GinkgoRecover()
 				defer close(successor)
-				time.Sleep(time.Second)
+				bubble.Sleep(time.Second)
 				Expect(next(b)).To(Equal(left("new", worklease.ExitFinished, runs)))
 				taken = time.Now()
 			}()
 			Expect(run(ctx, b, func(ctx context.Context, _ worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
 				time.AfterFunc(2*time.Second, cancel)
 				<-ctx.Done()
-				time.Sleep(3 * ttl)
+				bubble.Sleep(3 * ttl)
 				ended = time.Now()
 				return []byte("new"), nil
 			})).To(Succeed())
@@ -275,7 +275,7 @@ var _ = Describe("A wind-down", func() {
 			err := run(ctx, faulty, func(context.Context, worklease.Token, worklease.Checkpoint) ([]byte, error) {
 				cancel()
 				faults.On(inject.Renew, inject.Fail(errReset))
-				time.Sleep(2 * ttl)
+				bubble.Sleep(2 * ttl)
 				return []byte("new"), errWork
 			})
 			Expect(err).To(MatchError(worklease.ErrLeaseWindowExhausted))
@@ -292,7 +292,7 @@ var _ = Describe("A wind-down", func() {
 			err := run(ctx, b, func(_ context.Context, token worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
 				cancel()
 				fence(b, token)
-				time.Sleep(ttl)
+				bubble.Sleep(ttl)
 				return []byte("new"), nil
 			})
 			Expect(err).To(BeIdenticalTo(worklease.ErrFenced))

@@ -140,7 +140,7 @@ var _ = Describe("Run", func() {
 			}
 			result := t.Run(ctx, work, func(context.Context, worklease.Token, worklease.Checkpoint) ([]byte, error) {
 				cancel()
-				time.Sleep(ttl)
+				bubble.Sleep(ttl)
 				returned = time.Now()
 				return nil, nil
 			})

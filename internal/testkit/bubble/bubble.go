@@ -23,7 +23,7 @@ var suite *testing.T
 
 // Keep remembers the test that runs the suite. Its Test function calls it before
 // RunSpecs.
-func Keep(t *testing.T) { suite = t }
+func Keep(t *testing.T) { suite = t } //nolint:thelper // It only keeps t.
 
 // drain is how long the goroutines of a body may take to end after it.
 const drain = time.Hour

@@ -11,24 +11,63 @@ import (
 // a method to a value, so each set of them is a type.
 func forwarding(f *Faults, inner backend.Backend) backend.Backend {
 	b := &wrapped{f, inner}
-	r, restores := inner.(backend.Restorer)
+	var r backend.Restorer
+	var s backend.Sequencer
+	inside, restores := inner.(backend.Restorer)
+	if restores {
+		r = restorer{f, inside}
+	}
+	sequence, sequences := inner.(backend.Sequencer)
+	if sequences {
+		s = sequencer{f, sequence}
+	}
 	c, classifies := inner.(backend.Classifier)
-	switch {
-	case restores && classifies:
+
+	type (
+		R = backend.Restorer
+		S = backend.Sequencer
+		C = backend.Classifier
+	)
+	switch [3]bool{restores, sequences, classifies} {
+	case [3]bool{true, true, true}:
 		return struct {
 			*wrapped
-			restorer
-			backend.Classifier
-		}{b, restorer{f, r}, c}
-	case restores:
+			R
+			S
+			C
+		}{b, r, s, c}
+	case [3]bool{true, true, false}:
 		return struct {
 			*wrapped
-			restorer
-		}{b, restorer{f, r}}
-	case classifies:
+			R
+			S
+		}{b, r, s}
+	case [3]bool{true, false, true}:
 		return struct {
 			*wrapped
-			backend.Classifier
+			R
+			C
+		}{b, r, c}
+	case [3]bool{false, true, true}:
+		return struct {
+			*wrapped
+			S
+			C
+		}{b, s, c}
+	case [3]bool{true, false, false}:
+		return struct {
+			*wrapped
+			R
+		}{b, r}
+	case [3]bool{false, true, false}:
+		return struct {
+			*wrapped
+			S
+		}{b, s}
+	case [3]bool{false, false, true}:
+		return struct {
+			*wrapped
+			C
 		}{b, c}
 	}
 	return b
@@ -104,5 +143,17 @@ type restorer struct {
 func (r restorer) Restore(ctx context.Context, record backend.LeaseRecord) error {
 	return r.faults.call(ctx, Restore, func(ctx context.Context) error {
 		return r.inner.Restore(ctx, record)
+	})
+}
+
+type sequencer struct {
+	faults *Faults
+	inner  backend.Sequencer
+}
+
+// CheckpointIn is subject to the faults of Checkpoint.
+func (s sequencer) CheckpointIn(ctx context.Context, record backend.LeaseRecord, generation int, state []byte, ttl time.Duration) error {
+	return s.faults.call(ctx, Checkpoint, func(ctx context.Context) error {
+		return s.inner.CheckpointIn(ctx, record, generation, state, ttl)
 	})
 }

@@ -124,6 +124,7 @@ var _ = Describe("Around", func() {
 var _ = Describe("Optional interfaces", func() {
 	has := map[string]func(backend.Backend) bool{
 		"Restorer":   func(b backend.Backend) bool { _, ok := b.(backend.Restorer); return ok },
+		"Sequencer":  func(b backend.Backend) bool { _, ok := b.(backend.Sequencer); return ok },
 		"Classifier": func(b backend.Backend) bool { _, ok := b.(backend.Classifier); return ok },
 	}
 
@@ -134,9 +135,33 @@ var _ = Describe("Optional interfaces", func() {
 		}
 	},
 		Entry("none", plain{memory.New()}),
-		Entry("Restorer", memory.New()),
-		Entry("Classifier", classifying{plain{memory.New()}, classifier{}}),
-		Entry("both", both{memory.New(), classifier{}}),
+		Entry("Restorer", struct {
+			plain
+			backend.Restorer
+		}{plain{memory.New()}, memory.New()}),
+		Entry("Sequencer", struct {
+			plain
+			backend.Sequencer
+		}{plain{memory.New()}, memory.New()}),
+		Entry("Classifier", struct {
+			plain
+			classifier
+		}{plain{memory.New()}, classifier{}}),
+		Entry("Restorer and Sequencer", memory.New()),
+		Entry("Restorer and Classifier", struct {
+			plain
+			backend.Restorer
+			classifier
+		}{plain{memory.New()}, memory.New(), classifier{}}),
+		Entry("Sequencer and Classifier", struct {
+			plain
+			backend.Sequencer
+			classifier
+		}{plain{memory.New()}, memory.New(), classifier{}}),
+		Entry("all", struct {
+			*memory.Backend
+			classifier
+		}{memory.New(), classifier{}}),
 	)
 
 	It("are all known here", func() {
@@ -153,16 +178,6 @@ type plain struct{ backend.Backend }
 type classifier struct{}
 
 func (classifier) Transient(error) bool { return true }
-
-type classifying struct {
-	plain
-	classifier
-}
-
-type both struct {
-	*memory.Backend
-	classifier
-}
 
 // optional returns the interfaces that package backend exports, but for Backend.
 func optional() []string {

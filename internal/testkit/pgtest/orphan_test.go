@@ -62,7 +62,7 @@ func init() {
 			if state == "frozen" {
 				s.Freeze()
 			}
-			fmt.Printf("\nlistening 127.0.0.1:%d\n", s.Port())
+			fmt.Fprintf(os.Stdout, "\nlistening 127.0.0.1:%d\n", s.Port())
 			select {}
 		})
 	})

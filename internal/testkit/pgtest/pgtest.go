@@ -37,7 +37,7 @@ import (
 	"sync"
 	"time"
 
-	_ "github.com/lib/pq"
+	_ "github.com/lib/pq" // the driver of Open, and of this package itself
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
