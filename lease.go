@@ -164,12 +164,20 @@ type Config struct {
 
 // lease is the Lease of this package.
 type lease struct {
-	backend  backend.Backend
-	claimer  *claim.Claimer
-	passing  func(error) bool
-	ttl      time.Duration
-	holderID string
-	observer LeaseObserver
+	backend   backend.Backend
+	sequencer backend.Sequencer
+	claimer   *claim.Claimer
+	passing   func(error) bool
+	ttl       time.Duration
+	holderID  string
+	observer  LeaseObserver
+}
+
+// unsequenced is the Sequencer of a backend that is none.
+type unsequenced struct{ backend.Backend }
+
+func (u unsequenced) CheckpointIn(ctx context.Context, record backend.LeaseRecord, _ int, state []byte, ttl time.Duration) error {
+	return u.Checkpoint(ctx, record, state, ttl)
 }
 
 // New returns a Lease for one holder on b. It does no I/O.
@@ -192,12 +200,16 @@ func New(b backend.Backend, cfg Config) (Lease, error) {
 	}
 
 	l := &lease{
-		backend:  b,
-		claimer:  claim.New(b, cfg.HolderID, cfg.TTL),
-		passing:  func(error) bool { return false },
-		ttl:      cfg.TTL,
-		holderID: cfg.HolderID,
-		observer: cmp.Or[LeaseObserver](cfg.Observer, NoopObserver{}),
+		backend:   b,
+		sequencer: unsequenced{b},
+		claimer:   claim.New(b, cfg.HolderID, cfg.TTL),
+		passing:   func(error) bool { return false },
+		ttl:       cfg.TTL,
+		holderID:  cfg.HolderID,
+		observer:  cmp.Or[LeaseObserver](cfg.Observer, NoopObserver{}),
+	}
+	if s, ok := b.(backend.Sequencer); ok {
+		l.sequencer = s
 	}
 	if c, ok := b.(backend.Classifier); ok {
 		l.passing = c.Transient
@@ -324,10 +336,14 @@ func (l *lease) Checkpoint(ctx context.Context, token Token, state []byte) error
 		state = bytes.Clone(state)
 	}
 	start := time.Now()
+	generation := token.generation()
 	took, err := l.do(ctx, OperationCheckpoint, token, func(ctx context.Context) error {
-		return l.backend.Checkpoint(ctx, token.record, state, l.ttl)
+		return l.sequencer.CheckpointIn(ctx, token.record, generation, state, l.ttl)
 	})
 	token.extend(start, l.ttl, err)
+	if err != nil && !errors.Is(err, ErrFenced) && !errors.Is(err, ErrLeaseExpired) {
+		token.supersede(generation)
+	}
 	l.observer.OnCheckpoint(ctx, CheckpointEvent{Token: token, Size: size, Duration: took, Err: err})
 	l.noteFenced(ctx, token, OperationCheckpoint, err)
 	return err

@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 
 	"github.com/aetomala/worklease"
 	"github.com/aetomala/worklease/backend"
@@ -508,6 +509,40 @@ var _ = Describe("Checkpoint", func() {
 		bubble.Sleep(time.Second)
 		settled()
 		Expect(read(lease, token).State).To(Equal([]byte("state")))
+	}))
+
+	DescribeTable("that was given up never lands over a later one", func(first inject.Fault, failed types.GomegaMatcher) {
+		bubble.Run(func() {
+			faults, b := inject.Around(memory.New())
+			lease := newLease(b, "a")
+			token := acquire(lease, "w")
+			faults.On(inject.Checkpoint, inject.Times(1, first))
+			Expect(lease.Checkpoint(within(time.Second), token, []byte("given up"))).To(failed)
+			Expect(lease.Checkpoint(background, token, []byte("acknowledged"))).To(Succeed())
+			bubble.Sleep(3 * time.Second)
+			Expect(read(lease, token).State).To(Equal([]byte("acknowledged")))
+			Expect(lease.Checkpoint(background, token, []byte("next"))).To(Succeed())
+			Expect(lease.Release(background, token, worklease.ExitFinished)).To(Succeed())
+			Expect(read(lease, token).State).To(Equal([]byte("next")))
+		})
+	},
+		Entry("when its ctx ended", inject.Late(2*time.Second), MatchError(context.DeadlineExceeded)),
+		Entry("when its connection broke", inject.Fault(func(ctx context.Context, call inject.Call) error {
+			time.AfterFunc(2*time.Second, func() { _ = call.Do(context.WithoutCancel(ctx)) })
+			return errNet
+		}), MatchError(errNet)),
+	)
+
+	It("succeeds after more failures than there are generations", inBubble(func() {
+		faults, b := inject.Around(memory.New())
+		lease := newLease(b, "a")
+		token := acquire(lease, "w")
+		faults.On(inject.Checkpoint, inject.Times(backend.MaxGeneration+2, inject.Fail(errNet)))
+		for range backend.MaxGeneration + 2 {
+			Expect(lease.Checkpoint(background, token, []byte("state"))).To(MatchError(errNet))
+		}
+		Expect(lease.Checkpoint(background, token, []byte("state"))).To(Succeed())
+		Expect(lease.Checkpoint(background, token, []byte("state"))).To(Succeed())
 	}))
 })
 

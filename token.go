@@ -43,3 +43,18 @@ func (t Token) extend(start time.Time, ttl time.Duration, err error) {
 		t.window.Extend(start, ttl)
 	}
 }
+
+// generation returns the generation of the token's next checkpoint.
+func (t Token) generation() int {
+	if t.window == nil {
+		return 0
+	}
+	return t.window.Generation()
+}
+
+// supersede goes on to the next generation, after a checkpoint without a verdict.
+func (t Token) supersede(generation int) {
+	if t.window != nil {
+		t.window.Supersede(generation)
+	}
+}

@@ -1,6 +1,9 @@
 package backend
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // The interfaces of this file are optional, in the manner of
 // database/sql/driver. worklease.New asks a backend for them once. A wrapper
@@ -23,6 +26,23 @@ type Restorer interface {
 	// lapsed too. It returns [ErrFenced] when the row is gone or has another
 	// token.
 	Restore(ctx context.Context, record LeaseRecord) error
+}
+
+// MaxGeneration is the last generation of a [Sequencer].
+const MaxGeneration = 999
+
+// Sequencer stores the checkpoints of a lease in the order of generations, so that
+// one without an answer cannot land over a later one that was acknowledged: what
+// was sent over a slow connection and given up may reach the store at any time.
+//
+// Without it that can happen, until a successor has the lease.
+type Sequencer interface {
+	// CheckpointIn is Checkpoint for a holder that begins with generation 0 and
+	// goes on to the next, up to [MaxGeneration], after each checkpoint whose
+	// outcome it does not know. One below the latest generation stored for its
+	// lease writes nothing and returns an error that matches no sentinel.
+	// Checkpoint is that of generation 0.
+	CheckpointIn(ctx context.Context, record LeaseRecord, generation int, state []byte, ttl time.Duration) error
 }
 
 // Classifier tells which of its errors a backend expects to pass.

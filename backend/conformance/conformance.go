@@ -67,6 +67,7 @@ func RunSuite(newBackend func() backend.Backend) func() {
 		Describe("Forget", func() { forgetSpecs(s) })
 		Describe("Sweep", Serial, func() { sweepSpecs(s) })
 		Describe("Restore", func() { restoreSpecs(s) })
+		Describe("CheckpointIn", func() { generationSpecs(s) })
 
 		Describe("a refused call", func() { verdictSpecs(s) })
 		Describe("a done context", func() { contextSpecs(s) })
@@ -75,6 +76,7 @@ func RunSuite(newBackend func() backend.Backend) func() {
 		Describe("the state", func() { stateSpecs(s) })
 		Describe("identity", func() { identitySpecs(s) })
 		Describe("concurrent use", func() { raceSpecs(s) })
+		Describe("clients at once", func() { clientSpecs(s) })
 		Describe("random operations", Serial, func() { randomSpecs(s) })
 	}
 }

@@ -90,9 +90,18 @@ func (s *subject) standing(ctx context.Context, owner backend.LeaseRecord) stand
 // restorer returns the backend as a [backend.Restorer] where it is one. A spec
 // about it has nothing to say of a backend that is none.
 func (s *subject) restorer() (backend.Restorer, bool) {
-	r, ok := s.Backend.(backend.Restorer)
+	return offered[backend.Restorer](s, "Restorer")
+}
+
+// sequencer returns the backend as a [backend.Sequencer] where it is one.
+func (s *subject) sequencer() (backend.Sequencer, bool) {
+	return offered[backend.Sequencer](s, "Sequencer")
+}
+
+func offered[T any](s *subject, name string) (T, bool) {
+	t, ok := s.Backend.(T)
 	if !ok {
-		AddReportEntry("the backend is no backend.Restorer")
+		AddReportEntry("the backend is no backend." + name)
 	}
-	return r, ok
+	return t, ok
 }

@@ -15,6 +15,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -35,7 +36,8 @@ func WithClock(c Clock) Option {
 	return func(b *Backend) { b.clock = c }
 }
 
-// Backend is a [backend.Backend] in memory. It also is a [backend.Restorer].
+// Backend is a [backend.Backend] in memory. It also is a [backend.Restorer] and a
+// [backend.Sequencer].
 // Its methods do not block.
 type Backend struct {
 	clock Clock
@@ -53,6 +55,7 @@ type row struct {
 	expires    time.Time
 	updated    time.Time
 	state      []byte
+	generation int
 	exit       backend.ExitMode // ExitNone until one is declared
 	prevExit   backend.ExitMode
 	prevHolder string
@@ -96,13 +99,23 @@ func (b *Backend) Acquire(ctx context.Context, workID, holderID string, ttl time
 
 // Checkpoint implements [backend.Backend].
 func (b *Backend) Checkpoint(ctx context.Context, record backend.LeaseRecord, state []byte, ttl time.Duration) error {
+	return b.CheckpointIn(ctx, record, 0, state, ttl)
+}
+
+var errOvertaken = errors.New("a checkpoint of a later generation is stored")
+
+// CheckpointIn implements [backend.Sequencer].
+func (b *Backend) CheckpointIn(ctx context.Context, record backend.LeaseRecord, generation int, state []byte, ttl time.Duration) error {
 	// Copied before the lock: a large state must not hold up other leases.
 	stored := clone(state)
 	return b.with(ctx, record, func(r *row, now time.Time) error {
 		if r.exit != backend.ExitNone {
 			return backend.ErrLeaseExpired
 		}
-		r.state = stored
+		if generation < r.generation {
+			return errOvertaken
+		}
+		r.state, r.generation = stored, generation
 		r.touch(now, ttl)
 		return nil
 	})

@@ -33,8 +33,8 @@ import (
 	"github.com/aetomala/worklease/backend"
 )
 
-// Backend is a [backend.Backend] on PostgreSQL. It also is a [backend.Restorer]
-// and a [backend.Classifier].
+// Backend is a [backend.Backend] on PostgreSQL. It also is a [backend.Restorer], a
+// [backend.Sequencer] and a [backend.Classifier].
 type Backend struct {
 	db         *sql.DB
 	statements map[string]*statement
@@ -125,13 +125,18 @@ const maxState = 128 << 20
 // Checkpoint implements [backend.Backend]. A state over 128 MiB is refused before
 // anything is sent.
 func (b *Backend) Checkpoint(ctx context.Context, record backend.LeaseRecord, state []byte, ttl time.Duration) error {
+	return b.CheckpointIn(ctx, record, 0, state, ttl)
+}
+
+// CheckpointIn implements [backend.Sequencer].
+func (b *Backend) CheckpointIn(ctx context.Context, record backend.LeaseRecord, generation int, state []byte, ttl time.Duration) error {
 	if len(state) > maxState {
 		return fmt.Errorf("state of %d bytes is larger than %d", len(state), maxState)
 	}
 	if len(state) == 0 {
 		state = nil
 	}
-	_, err := b.write(ctx, checkpoint, record, ttl.Microseconds(), state)
+	_, err := b.write(ctx, checkpoint, record, ttl.Microseconds(), state, generation)
 	if errors.Is(err, sql.ErrNoRows) {
 		return b.refused(ctx, record, func(s standing) bool { return s.exit != "" })
 	}

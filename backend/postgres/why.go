@@ -31,8 +31,8 @@ func (s standing) of(record backend.LeaseRecord) bool {
 func (s standing) over() bool { return s.exit != "" || s.remaining <= 0 }
 
 // errUnexplained is for a statement that wrote nothing although the row gives no
-// reason: the reason has passed since, or another statement was executed in its
-// place. It is no verdict.
+// reason: the reason has passed since, another statement was executed in its place,
+// or a checkpoint of a later generation is stored. It is no verdict.
 var errUnexplained = errors.New("nothing was written and the lease gives no reason: outcome unknown")
 
 // errResent is for a refusal that may be the echo of the same call's first

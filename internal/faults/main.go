@@ -140,7 +140,6 @@ func judge(dir string) (checker.Summary, error) {
 		fmt.Printf("  %-12s %d\n", r, s.Results[r])
 	}
 	fmt.Printf("handoffs %d\n", s.Handoffs)
-	fmt.Printf("reads of a state that overtook a later one %d\n", s.Overtaken)
 	found := checker.Check(h)
 	for _, v := range found[:min(len(found), shown)] {
 		fmt.Println(v)

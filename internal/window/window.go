@@ -5,6 +5,8 @@ package window
 import (
 	"sync"
 	"time"
+
+	"github.com/aetomala/worklease/backend"
 )
 
 // Window lies between the local start of the last write that extended the
@@ -17,6 +19,8 @@ type Window struct {
 	mu       sync.Mutex
 	since    time.Time
 	deadline time.Time
+
+	generation int
 }
 
 // Open returns the window of a lease whose acquisition started at start. An
@@ -38,6 +42,22 @@ func (w *Window) Extend(start time.Time, ttl time.Duration) {
 	defer w.mu.Unlock()
 	if deadline := start.Add(ttl); deadline.After(w.deadline) && time.Now().Before(w.deadline) {
 		w.since, w.deadline = start, deadline
+	}
+}
+
+// Generation returns the generation of the next checkpoint.
+func (w *Window) Generation() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.generation
+}
+
+// Supersede ends a generation, after a checkpoint of it whose outcome is unknown.
+func (w *Window) Supersede(generation int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.generation == generation && generation < backend.MaxGeneration {
+		w.generation++
 	}
 }
 

@@ -6,6 +6,7 @@
 -- A held lease costs a read: the INSERT has nothing to insert, so no row is
 -- locked, no token drawn and nothing logged. On conflict the token is drawn after
 -- the row lock, and never falls even where the sequence did. The casts: see read.sql.
+-- acquired_at is whole milliseconds: checkpoint.sql counts in the rest.
 WITH held AS (
     SELECT holder_id, expires_at
     FROM worklease_leases
@@ -15,7 +16,7 @@ WITH held AS (
         (work_id, holder_id, fencing_token, expires_at, acquired_at, updated_at)
     SELECT $2, $3, nextval('worklease_fencing_seq'),
            statement_timestamp() + $4::bigint * interval '1 microsecond',
-           statement_timestamp(), statement_timestamp()
+           date_trunc('milliseconds', statement_timestamp()), statement_timestamp()
     WHERE $1::text = 'acquire' AND NOT EXISTS (SELECT FROM held)
     ON CONFLICT (work_id) DO UPDATE SET
         holder_id      = excluded.holder_id,

@@ -155,6 +155,23 @@ func (w *work) superseded(token uint64) int64 {
 	return at
 }
 
+// settled returns from when on a call without an answer can have no effect: when
+// the first acquisition above its token had returned, and for a checkpoint before
+// one that its holder began after giving it up, and that was acknowledged.
+func (w *work) settled(o *history.Operation) int64 {
+	at := w.superseded(o.Token)
+	t := w.tenure(o.Token)
+	if o.Op != history.Checkpoint || t == nil {
+		return at
+	}
+	for _, later := range t.ops {
+		if later.Op == history.Checkpoint && later.Result == history.OK && later.Start > o.End {
+			at = min(at, later.Start-1)
+		}
+	}
+	return at
+}
+
 // mayBeTaken reports whether an acquisition without an answer may have taken
 // the lease between from and to.
 func (w *work) mayBeTaken(from, to int64) bool {

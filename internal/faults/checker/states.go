@@ -25,7 +25,7 @@ type register struct {
 const begin history.Op = "begin"
 
 // model says which order of operations is legal. One without an answer is legal
-// anywhere, and has its effect where its token is the highest.
+// until it is settled, and has its effect where its token is the highest.
 var model = porcupine.Model{
 	Init: func() any { return register{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -71,8 +71,7 @@ func (w *work) states() []Violation {
 }
 
 // registerOps returns the operations that touch the register, by their start. A
-// call without an answer ends with the first acquisition above its token: after
-// that it can have no effect. A write without an answer whose state nobody read
+// call without an answer ends when it can have no effect any more. A write without an answer whose state nobody read
 // is left out: it changes nothing for the others, and the search is shorter.
 func (w *work) registerOps() []porcupine.Operation {
 	read := map[string]bool{"": true} // the one state that many send
@@ -94,7 +93,7 @@ func (w *work) registerOps() []porcupine.Operation {
 				continue
 			}
 			if o.Result == history.Unknown {
-				end = w.superseded(o.Token)
+				end = w.settled(o)
 			}
 		default:
 			continue
