@@ -3,6 +3,7 @@ package pacing
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -31,7 +32,8 @@ func Poll(interval time.Duration) time.Duration {
 
 // Jittered returns d plus up to a share of it, drawn evenly.
 func Jittered(d time.Duration, share float64) time.Duration {
-	return d + time.Duration(share*rand.Float64()*float64(d))
+	spread := time.Duration(share * rand.Float64() * float64(d))
+	return d + min(spread, math.MaxInt64-d)
 }
 
 // The backoff that renewal and cleanup follow unless told otherwise.

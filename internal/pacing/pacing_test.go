@@ -73,6 +73,12 @@ var _ = Describe("Jittered", func() {
 		Expect(low).To(BeNumerically("~", 1002*time.Millisecond, 2*time.Millisecond))
 		Expect(high).To(BeNumerically("~", 1198*time.Millisecond, 2*time.Millisecond))
 	})
+
+	It("does not overflow where the wait is meant to have no end", func() {
+		for range draws {
+			Expect(pacing.Jittered(math.MaxInt64-1, 0.2)).To(BeNumerically(">=", math.MaxInt64-1))
+		}
+	})
 })
 
 var _ = Describe("Backoff", func() {
