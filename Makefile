@@ -20,7 +20,7 @@ test: postgres ## every test of every module, PostgreSQL included, and a tally
 
 .PHONY: test-long
 test-long: postgres ## the specs that take minutes, of the build tag long
-	@go test -race -count=1 -timeout 30m -tags long ./internal/serverfaults
+	@go test -race -count=1 -timeout 30m -tags long ./internal/serverfaults ./backend/postgres
 	@cd internal/pgx && go test -race -count=1 -timeout 30m -tags long .
 
 .PHONY: race

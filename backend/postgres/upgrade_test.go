@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -79,19 +80,26 @@ var upgrades = []struct {
 	{"0.6", table06, oldRows + drawn, []string{"From 0.6 to 0.7", "From 0.8 to 1.0"}},
 }
 
+// conforming are the versions whose tables go through the whole suite: the one
+// with all steps before it, since all become the same table. The long run adds the
+// others.
+var conforming = []string{"0.4"}
+
 var _ = Describe("UPGRADING.md", func() {
 	for _, u := range upgrades {
 		Describe("on a table of "+u.version, func() {
-			once := sync.Once{}
-			schema := "conform_" + strings.ReplaceAll(u.version, ".", "_")
-			Describe("makes one that the backend works on, also with a nullable column of a later release",
-				conformance.RunSuite(func() backend.Backend {
-					once.Do(func() {
-						statements := append([]string{u.table}, sections(u.steps)...)
-						inSchema(context.Background(), schema, append(statements, laterColumn)...)
-					})
-					return open(postgres.WithSchema(schema))
-				}))
+			if slices.Contains(conforming, u.version) {
+				once := sync.Once{}
+				schema := "conform_" + strings.ReplaceAll(u.version, ".", "_")
+				Describe("makes one that the backend works on, also with a nullable column of a later release",
+					conformance.RunSuite(func() backend.Backend {
+						once.Do(func() {
+							statements := append([]string{u.table}, sections(u.steps)...)
+							inSchema(context.Background(), schema, append(statements, laterColumn)...)
+						})
+						return open(postgres.WithSchema(schema))
+					}))
+			}
 
 			It("makes the table of today, also when it is run twice", func(ctx SpecContext) {
 				schema, fresh := newSchema(), newSchema()
