@@ -76,7 +76,7 @@ var _ = Describe("Jittered", func() {
 
 	It("does not overflow where the wait is meant to have no end", func() {
 		for range draws {
-			Expect(pacing.Jittered(math.MaxInt64-1, 0.2)).To(BeNumerically(">=", math.MaxInt64-1))
+			Expect(pacing.Jittered(math.MaxInt64-1, 0.2)).To(BeNumerically(">=", int64(math.MaxInt64-1)))
 		}
 	})
 })
