@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aetomala/worklease"
@@ -65,8 +66,8 @@ type Runner struct {
 	work  WorkFn
 }
 
-// NewRunner returns a Runner. Its errors are [ErrLeaseRequired] and
-// [ErrWorkFnRequired], joined where both apply.
+// NewRunner returns a Runner. It copies the options. Its errors are
+// [ErrLeaseRequired] and [ErrWorkFnRequired], joined where both apply.
 func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	var problems []error
 	if cfg.Lease == nil {
@@ -82,8 +83,8 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 		terms: tenure.Terms{
 			Package:        "worker",
 			Lease:          cfg.Lease,
-			AcquireOptions: cfg.AcquireOptions,
-			RenewalOptions: cfg.RenewalOptions,
+			AcquireOptions: slices.Clone(cfg.AcquireOptions),
+			RenewalOptions: slices.Clone(cfg.RenewalOptions),
 			Cleanup:        tenure.CleanupWithin(cfg.CleanupTimeout),
 		},
 		work: cfg.WorkFn,

@@ -39,6 +39,28 @@ var _ = Describe("NewRunner", func() {
 		Expect(err).To(MatchError(worker.ErrLeaseRequired))
 		Expect(err).To(MatchError(worker.ErrWorkFnRequired))
 	})
+
+	It("copies the options, so that two runners may be made from one slice", func() {
+		bubble.Run(func() {
+			faults, b := inject.Around(memory.New())
+			acquire := []worklease.AcquireOption{worklease.WithPollInterval(time.Second)}
+			renewal := []worklease.RenewalOption{worklease.WithRenewalInterval(ttl / 2)}
+			r := newRunner(worker.RunnerConfig{
+				Lease: newLease(b, runs), AcquireOptions: acquire, RenewalOptions: renewal,
+				WorkFn: func(context.Context, worklease.Token, worklease.Checkpoint) ([]byte, error) {
+					bubble.Sleep(ttl - 1)
+					return nil, nil
+				},
+			})
+			acquire[0], renewal[0] = worklease.WithWaitForLease(), worklease.WithRenewalInterval(ttl/10)
+
+			Expect(r.Run(context.Background(), work)).To(Succeed())
+			Expect(faults.Count(inject.Renew)).To(Equal(1))
+			_, err := b.Acquire(context.Background(), work, before, ttl)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(r.Run(context.Background(), work)).To(MatchError(worklease.ErrLeaseHeld))
+		})
+	})
 })
 
 // ending is a row of the table of how a run ends. What is not told is that z left
