@@ -65,8 +65,9 @@ func WithTransactionPooler() Option {
 	return func(o *options) { o.pooler = true }
 }
 
-// New returns a Backend on db. It does no I/O, and never closes db. A nil db and
-// a schema name that PostgreSQL would not take are errors.
+// New returns a Backend on db. It does no I/O, and never closes db. One for each
+// db is enough: the statements that it prepares are kept for as long as db is. A
+// nil db and a schema name that PostgreSQL would not take are errors.
 func New(db *sql.DB, opts ...Option) (*Backend, error) {
 	if db == nil {
 		return nil, errors.New("postgres: New: db is nil")
