@@ -20,8 +20,9 @@
 //     was really sent, and exactly how the lease was left.
 //   - While a renewal context is not done, nobody else was given the lease, as
 //     long as clocks run at the same rate; they need not agree on the time.
-//   - No call of this package outlasts its context, and no stopped renewal
-//     outlasts its stop, whether the driver below comes back or not.
+//   - No call of this package outlasts its context, a Sweep by a second at most,
+//     and no stopped renewal outlasts its stop, whether the driver below comes
+//     back or not.
 //
 // # Not guaranteed
 //

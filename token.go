@@ -31,7 +31,7 @@ func (t Token) FencingToken() uint64 { return t.record.FencingToken }
 // never moves; [LeaseWindow] tells how long a renewed lease may be relied on.
 func (t Token) ExpiresAt() time.Time { return t.record.ExpiresAt }
 
-// String names all four, with the expiry in UTC.
+// String names the work, the holder, the fencing token and the expiry in UTC.
 func (t Token) String() string {
 	return fmt.Sprintf("worklease.Token{workID=%q holderID=%q fencingToken=%d expiresAt=%s}",
 		t.WorkID(), t.HolderID(), t.FencingToken(), t.ExpiresAt().UTC().Format(time.RFC3339Nano))

@@ -18,8 +18,8 @@ type VacuumConfig struct {
 	Observer VacuumObserver // nil: none
 }
 
-// Vacuum deletes the rows of finished lives. It is safe for concurrent use, also
-// by several processes at once.
+// Vacuum deletes rows that nobody needs any more. It is safe for concurrent use,
+// also by several processes at once.
 type Vacuum struct {
 	backend  backend.Backend
 	observer VacuumObserver

@@ -5,11 +5,6 @@ import (
 	"time"
 )
 
-// The interfaces of this file are optional, in the manner of
-// database/sql/driver. worklease.New asks a backend for them once. A wrapper
-// that embeds [Backend] hides those of the backend inside unless it forwards
-// them.
-
 // Restorer puts a lease back as Acquire found it, so that an acquisition that
 // nobody could use leaves no trace but a gap between tokens.
 //

@@ -35,7 +35,10 @@ var (
 	ErrFnRequired = fmt.Errorf("leader: fn is nil: %w", worklease.ErrConfigInvalid)
 )
 
-// Config configures Elect. Its zero value is ready.
+// Config configures [Elect]. Its zero value is ready.
+//
+// The callbacks run on Elect's goroutine with the ctx given to Elect; nil ones are
+// skipped, and none runs when the acquisition failed.
 type Config struct {
 	// AcquireOptions are those of the acquisition. With
 	// worklease.WithWaitForLease Elect blocks until it leads.
@@ -55,9 +58,6 @@ type Config struct {
 	// CleanupTimeout bounds the release, from the return of fn on. Zero or less:
 	// 5 s.
 	CleanupTimeout time.Duration
-
-	// The callbacks run on Elect's goroutine with the ctx given to Elect; nil
-	// ones are skipped. None runs when the acquisition failed.
 
 	// OnElected runs after the acquisition and before fn.
 	OnElected func(ctx context.Context, token worklease.Token)

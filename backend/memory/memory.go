@@ -37,8 +37,7 @@ func WithClock(c Clock) Option {
 }
 
 // Backend is a [backend.Backend] in memory. It also is a [backend.Restorer] and a
-// [backend.Sequencer].
-// Its methods do not block.
+// [backend.Sequencer]. Its methods do not block.
 type Backend struct {
 	clock Clock
 

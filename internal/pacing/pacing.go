@@ -89,8 +89,8 @@ func (b Backoff) Wait(n int) time.Duration {
 	return min(d+time.Duration(spread*float64(d)), b.Max)
 }
 
-// Renewal is how a lease is renewed. It is what the options of
-// worklease.StartRenewal fill in.
+// Renewal is how a lease is renewed. It is what the options of StartRenewal fill
+// in.
 type Renewal struct {
 	Interval time.Duration // 0: half of the TTL
 	Backoff  Backoff

@@ -19,7 +19,7 @@ type Cable struct {
 
 var errNoRoute = errors.New("no route to the database")
 
-// Pull cuts the process off. Every call fails from now on.
+// Pull cuts the process off. Every call but Forget and Sweep fails from now on.
 func (c *Cable) Pull() { c.pulled.Store(true) }
 
 func (c *Cable) check() error {
