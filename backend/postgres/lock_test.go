@@ -39,6 +39,51 @@ var _ = Describe("A call that waited for its row", func() {
 		Expect(acquire(ctx, b, "other", "c").FencingToken).To(BeNumerically(">", rec.FencingToken))
 	}, SpecTimeout(bound))
 
+	It("has a token above that of a lease which came and went while it was being inserted", func(ctx SpecContext) {
+		db := pgtest.Open(ownSchema(true))
+		b := on(db)
+		tx, err := db.BeginTx(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { _ = tx.Rollback() })
+		// The insertion for one holder waits for tx, its token drawn.
+		for _, statement := range []string{
+			`CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+				IF NEW.holder_id = 'slow' THEN LOCK gate IN SHARE MODE; END IF;
+				RETURN NEW;
+			END $$`,
+			`CREATE TABLE gate ()`,
+			`CREATE TRIGGER wait BEFORE INSERT ON worklease_leases FOR EACH ROW EXECUTE FUNCTION wait()`,
+		} {
+			_, err := db.ExecContext(ctx, statement)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		_, err = tx.ExecContext(ctx, `LOCK gate`)
+		Expect(err).NotTo(HaveOccurred())
+		slow := make(chan backend.LeaseRecord, 1)
+		go func() {
+			defer GinkgoRecover()
+			slow <- acquire(ctx, b, work, "slow")
+		}()
+		Eventually(waiting(ctx, db)).WithTimeout(10 * time.Second).Should(BeNumerically("==", 1))
+
+		var gone backend.LeaseRecord // none, where the other has to wait
+		other := make(chan error, 1)
+		go func() {
+			var err error
+			if gone, err = b.Acquire(ctx, work, "quick", ttl); err == nil {
+				err = b.Forget(ctx, gone)
+			}
+			other <- err
+		}()
+		Eventually(func() bool { return len(other) == 1 || waiting(ctx, db)() == 2 }).WithTimeout(10 * time.Second).Should(BeTrue())
+		Expect(tx.Commit()).To(Succeed())
+
+		var rec backend.LeaseRecord
+		Eventually(slow).WithTimeout(10 * time.Second).Should(Receive(&rec))
+		Eventually(other).WithTimeout(10 * time.Second).Should(Receive(Or(Succeed(), MatchError(backend.ErrLeaseHeld))))
+		Expect(rec.FencingToken).To(BeNumerically(">", gone.FencingToken))
+	}, SpecTimeout(bound))
+
 	It("11b: does not renew a lease that was released meanwhile, however long it waited", func(ctx SpecContext) {
 		db := pgtest.Open(ownSchema(true))
 		b := on(db)

@@ -5,7 +5,9 @@
 --       race for the row (why.sql tells whose)
 -- A held lease costs a read: the INSERT has nothing to insert, so no row is
 -- locked, no token drawn and nothing logged. On conflict the token is drawn after
--- the row lock, and never falls even where the sequence did. The casts: see read.sql.
+-- the row lock, and never falls even where the sequence did. Where there is no row
+-- the lock of alone takes its place: a lease may come and go between the drawing of
+-- another's token and its insertion. The casts: see read.sql.
 -- acquired_at is whole milliseconds: checkpoint.sql counts in the rest.
 WITH held AS (
     SELECT holder_id, expires_at
@@ -17,6 +19,7 @@ WITH held AS (
     SELECT $2, $3, nextval('worklease_fencing_seq'),
            statement_timestamp() + $4::bigint * interval '1 microsecond',
            date_trunc('milliseconds', statement_timestamp()), statement_timestamp()
+    FROM (SELECT pg_advisory_xact_lock(hashtextextended($2, 0))) AS alone
     WHERE $1::text = 'acquire' AND NOT EXISTS (SELECT FROM held)
     ON CONFLICT (work_id) DO UPDATE SET
         holder_id      = excluded.holder_id,
