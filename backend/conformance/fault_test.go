@@ -3,7 +3,9 @@ package conformance_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aetomala/worklease/backend"
@@ -21,6 +23,8 @@ var faults = map[string]func() backend.Backend{
 	"Forget ignores the holder":            func() backend.Backend { return &holderIgnored{tracked: track()} },
 	"a holder acquires its own live lease": func() backend.Backend { return &reentrant{tracked: track()} },
 	"ReadCheckpoint drops PrevHolderID":    func() backend.Backend { return &nameless{memory.New()} },
+	"two that ask at once both acquire":    func() backend.Backend { return &hasty{tracked: track()} },
+	"a Checkpoint beside another is lost":  func() backend.Backend { return &lossy{Backend: memory.New()} },
 }
 
 // tracked is a backend that knows whose each lease is.
@@ -134,4 +138,39 @@ func (b *nameless) ReadCheckpoint(ctx context.Context, rec backend.LeaseRecord) 
 	cp, err := b.Backend.ReadCheckpoint(ctx, rec)
 	cp.PrevHolderID = ""
 	return cp, err
+}
+
+// hasty lets everybody have the lease who asks for one at the same time.
+type hasty struct {
+	*tracked
+	asking atomic.Int32
+}
+
+func (b *hasty) Acquire(ctx context.Context, workID, holderID string, ttl time.Duration) (backend.LeaseRecord, error) {
+	b.asking.Add(1)
+	defer b.asking.Add(-1)
+	runtime.Gosched() // let others ask
+	rec, err := b.tracked.Acquire(ctx, workID, holderID, ttl)
+	if errors.Is(err, backend.ErrLeaseHeld) && b.asking.Load() > 1 {
+		rec = b.owner(backend.LeaseRecord{WorkID: workID})
+		rec.HolderID = holderID
+		return rec, nil
+	}
+	return rec, err
+}
+
+// lossy acknowledges a checkpoint that it does not store.
+type lossy struct {
+	*memory.Backend
+	storing atomic.Int32
+}
+
+func (b *lossy) Checkpoint(ctx context.Context, rec backend.LeaseRecord, state []byte, ttl time.Duration) error {
+	defer b.storing.Add(-1)
+	beside := b.storing.Add(1) > 1
+	runtime.Gosched() // let others store
+	if beside {
+		return b.Backend.Renew(ctx, rec, ttl)
+	}
+	return b.Backend.Checkpoint(ctx, rec, state, ttl)
 }

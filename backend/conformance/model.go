@@ -5,6 +5,7 @@ import "github.com/aetomala/worklease/backend"
 // model is what a backend must do, without a store, a clock or concurrency.
 type model struct {
 	rows map[string]*modelRow
+	last uint64 // the greatest token, kept by who notes which ones the backend chose
 }
 
 type modelRow struct {

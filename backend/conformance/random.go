@@ -63,7 +63,6 @@ type walk struct {
 
 	workIDs []string
 	records []backend.LeaseRecord
-	last    uint64 // the greatest token
 	log     []string
 }
 
@@ -118,8 +117,8 @@ func (w *walk) acquire(ctx context.Context) {
 	row, want := w.model.acquire(workID, holderID, ttl > 0)
 	w.compare(err, want, "Acquire(%q, %q, %v): token %d", workID, holderID, ttl, rec.FencingToken)
 	if err == nil {
-		Expect(rec.FencingToken).To(BeNumerically(">", w.last), w.explain)
-		w.last, row.token = rec.FencingToken, rec.FencingToken
+		Expect(rec.FencingToken).To(BeNumerically(">", w.model.last), w.explain)
+		w.model.last, row.token = rec.FencingToken, rec.FencingToken
 		w.records = append(w.records, rec)
 	}
 }
