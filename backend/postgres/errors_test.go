@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lib/pq"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -244,6 +246,19 @@ var _ = Describe("A statement that was executed in place of another", func() {
 })
 
 var _ = Describe("A state", func() {
+	It("is not shown where a stranger's statement refuses it", func(ctx SpecContext) {
+		db := pgtest.Open(ownSchema(true))
+		b := on(db)
+		rec := acquire(ctx, b, work, "a")
+		b.MisrouteText("checkpoint", `SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::bigint, $7::text`)
+		err := b.Checkpoint(ctx, rec, []byte("secret"), ttl)
+		expectNoVerdict(err)
+		Expect(err).To(MatchError(And(ContainSubstring("22P02"), ContainSubstring(option))))
+		Expect(err).NotTo(MatchError(Or(ContainSubstring("secret"), ContainSubstring(hex.EncodeToString([]byte("secret"))))))
+		var refused *pq.Error
+		Expect(errors.As(err, &refused)).To(BeTrue())
+	}, SpecTimeout(bound))
+
 	It("over 128 MiB is refused before anything is sent, naming size and bound", func(ctx SpecContext) {
 		l, over := openLine(ownSchema(true))
 		b := on(over)

@@ -106,6 +106,9 @@ func (b *Backend) row(ctx context.Context, name string, args []any, dest ...any)
 	} else {
 		err = b.prepared(ctx, name, args, dest)
 	}
+	if name == checkpoint {
+		err = discreet(err)
+	}
 	return s.times > 1, b.explain(ctx, err)
 }
 

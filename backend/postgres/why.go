@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/aetomala/worklease/backend"
@@ -72,6 +73,23 @@ func sqlState(err error) string {
 		return e.SQLState()
 	}
 	return ""
+}
+
+// refusedValue is a server's complaint about a value. It does not show the text,
+// which quotes the value.
+type refusedValue struct{ err error }
+
+func (r refusedValue) Error() string { return "a value was refused (" + sqlState(r.err) + ")" }
+func (r refusedValue) Unwrap() error { return r.err }
+
+// discreet keeps the state of a checkpoint, which is its user's secret, out of
+// the text of an error: a pooler that mixes statements up can have it read as
+// another type (SQLSTATE class 22, data exception).
+func discreet(err error) error {
+	if strings.HasPrefix(sqlState(err), "22") {
+		return refusedValue{err}
+	}
+	return err
 }
 
 // explain adds to a driver's error what it leaves out: that the context ended,

@@ -85,6 +85,7 @@ func Specs(driver string) func() {
 			Context("an orphan of two-phase commit", s.orphanSpecs)
 			Context("a transaction pooler", s.poolerSpecs)
 			Context("a restart", s.restartSpecs)
+			Context("the password and the state", s.secretSpecs)
 		})
 	}
 }

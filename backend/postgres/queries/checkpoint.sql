@@ -5,9 +5,10 @@
 --       tells which)
 -- The generation stands in the microseconds of acquired_at, below its milliseconds:
 -- one that was given up must not land over a later one. The greater of the two
--- times: see renew.sql.
+-- times: see renew.sql. The cast keeps the server from reading the state as another
+-- type, and from quoting it where it cannot.
 UPDATE worklease_leases
-SET checkpoint  = $6,
+SET checkpoint  = $6::bytea,
     acquired_at = date_trunc('milliseconds', acquired_at) + $7::bigint * interval '1 microsecond',
     expires_at  = greatest(updated_at, statement_timestamp()) + $5::bigint * interval '1 microsecond',
     updated_at  = greatest(updated_at, statement_timestamp())
