@@ -156,6 +156,11 @@ func (b *Backend) Transient(err error) bool {
 		"57": // operator intervention: shutdown, start-up, statement timeout
 		return true
 	}
-	return state == "55P03" || // lock not available
-		state == "25006" // read only, as a server is that is about to be replaced
+	switch state {
+	case "55P03", // lock not available
+		"25006",          // read only, as a server is that is about to be replaced
+		"25P03", "25P04": // a session ended for being idle inside a transaction, or long in it
+		return true
+	}
+	return false
 }
