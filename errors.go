@@ -41,7 +41,7 @@ var (
 
 	// ErrRetentionRequired says that Sweep was given a retention of zero or
 	// less. It matches ErrConfigInvalid.
-	ErrRetentionRequired = fmt.Errorf("Retention must be above zero: %w", ErrConfigInvalid)
+	ErrRetentionRequired = fmt.Errorf("no retention given: %w", ErrConfigInvalid)
 )
 
 var (

@@ -165,20 +165,13 @@ type Config struct {
 
 // lease is the Lease of this package.
 type lease struct {
-	backend   backend.Backend
-	sequencer backend.Sequencer
-	claimer   *claim.Claimer
-	passing   func(error) bool
-	ttl       time.Duration
-	holderID  string
-	observer  LeaseObserver
-}
-
-// unsequenced is the Sequencer of a backend that is none.
-type unsequenced struct{ backend.Backend }
-
-func (u unsequenced) CheckpointIn(ctx context.Context, record backend.LeaseRecord, _ int, state []byte, ttl time.Duration) error {
-	return u.Checkpoint(ctx, record, state, ttl)
+	backend     backend.Backend
+	generations int // that the backend tells apart
+	claimer     *claim.Claimer
+	passing     func(error) bool
+	ttl         time.Duration
+	holderID    string
+	observer    LeaseObserver
 }
 
 // New returns a Lease for one holder on b. It does no I/O.
@@ -201,16 +194,15 @@ func New(b backend.Backend, cfg Config) (Lease, error) {
 	}
 
 	l := &lease{
-		backend:   b,
-		sequencer: unsequenced{b},
-		claimer:   claim.New(b, cfg.HolderID, cfg.TTL),
-		passing:   func(error) bool { return false },
-		ttl:       cfg.TTL,
-		holderID:  cfg.HolderID,
-		observer:  cmp.Or[LeaseObserver](cfg.Observer, NoopObserver{}),
+		backend:  b,
+		claimer:  claim.New(b, cfg.HolderID, cfg.TTL),
+		passing:  func(error) bool { return false },
+		ttl:      cfg.TTL,
+		holderID: cfg.HolderID,
+		observer: cmp.Or[LeaseObserver](cfg.Observer, NoopObserver{}),
 	}
 	if s, ok := b.(backend.Sequencer); ok {
-		l.sequencer = s
+		l.generations = s.Generations()
 	}
 	if c, ok := b.(backend.Classifier); ok {
 		l.passing = c.Transient
@@ -255,7 +247,9 @@ func WithPollInterval(d time.Duration) AcquireOption {
 func newAcquireOptions(opts []AcquireOption) acquireOptions {
 	o := acquireOptions{poll: defaultPoll}
 	for _, opt := range opts {
-		opt(&o)
+		if opt != nil {
+			opt(&o)
+		}
 	}
 	return o
 }
@@ -337,12 +331,15 @@ func (l *lease) Checkpoint(ctx context.Context, token Token, state []byte) error
 		state = bytes.Clone(state)
 	}
 	start := time.Now()
-	generation := token.generation()
+	generation, sent := token.generation(), ctx.Err() == nil
 	took, err := l.do(ctx, OperationCheckpoint, token, func(ctx context.Context) error {
-		return l.sequencer.CheckpointIn(ctx, token.record, generation, state, l.ttl)
+		if generation > 0 {
+			ctx = backend.WithGeneration(ctx, generation)
+		}
+		return l.backend.Checkpoint(ctx, token.record, state, l.ttl)
 	})
 	token.extend(start, l.ttl, err)
-	if err != nil && !errors.Is(err, ErrFenced) && !errors.Is(err, ErrLeaseExpired) {
+	if sent && err != nil && !errors.Is(err, ErrFenced) && !errors.Is(err, ErrLeaseExpired) && generation+1 < l.generations {
 		token.supersede(generation)
 	}
 	l.observer.OnCheckpoint(ctx, CheckpointEvent{Token: token, Size: size, Duration: took, Err: err})

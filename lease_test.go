@@ -535,16 +535,22 @@ var _ = Describe("Checkpoint", func() {
 
 	It("succeeds after more failures than there are generations", inBubble(func() {
 		faults, b := inject.Around(memory.New())
-		lease := newLease(b, "a")
+		lease, err := worklease.New(twice{b}, worklease.Config{TTL: ttl, HolderID: "a"})
+		Expect(err).NotTo(HaveOccurred())
 		token := acquire(lease, "w")
-		faults.On(inject.Checkpoint, inject.Times(backend.MaxGeneration+2, inject.Fail(errNet)))
-		for range backend.MaxGeneration + 2 {
+		faults.On(inject.Checkpoint, inject.Times(4, inject.Fail(errNet)))
+		for range 4 {
 			Expect(lease.Checkpoint(background, token, []byte("state"))).To(MatchError(errNet))
 		}
 		Expect(lease.Checkpoint(background, token, []byte("state"))).To(Succeed())
 		Expect(lease.Checkpoint(background, token, []byte("state"))).To(Succeed())
 	}))
 })
+
+// twice tells two generations apart.
+type twice struct{ backend.Backend }
+
+func (twice) Generations() int { return 2 }
 
 var _ = Describe("Release", func() {
 	DescribeTable("refuses a mode that nobody can declare, before the backend is reached", func(mode worklease.ExitMode) {

@@ -95,7 +95,9 @@ type renewCall struct {
 func (l *lease) StartRenewal(ctx context.Context, token Token, opts ...RenewalOption) (context.Context, func()) {
 	cfg := pacing.Renewal{Backoff: pacing.DefaultBackoff()}
 	for _, opt := range opts {
-		opt(&cfg)
+		if opt != nil {
+			opt(&cfg)
+		}
 	}
 	if cfg.Interval <= 0 || cfg.Interval > l.ttl/2 {
 		cfg.Interval = l.ttl / 2

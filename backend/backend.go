@@ -11,9 +11,7 @@
 //
 // [Restorer], [Sequencer] and [Classifier] are optional, in the manner of
 // database/sql/driver: worklease.New asks a backend for them once. A wrapper that
-// embeds [Backend] hides those of the backend inside unless it forwards them. One
-// that embeds a backend's own type offers them too: where it changes Checkpoint
-// it must change CheckpointIn as well, which is called in its place.
+// embeds [Backend] hides those of the backend inside unless it forwards them.
 //
 // # Guarantees
 //

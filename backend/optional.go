@@ -1,9 +1,6 @@
 package backend
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Restorer puts a lease back as Acquire found it, so that an acquisition that
 // nobody could use leaves no trace but a gap between tokens.
@@ -23,21 +20,31 @@ type Restorer interface {
 	Restore(ctx context.Context, record LeaseRecord) error
 }
 
-// MaxGeneration is the last generation of a [Sequencer].
-const MaxGeneration = 999
-
 // Sequencer stores the checkpoints of a lease in the order of generations, so that
 // one without an answer cannot land over a later one that was acknowledged: what
 // was sent over a slow connection and given up may reach the store at any time.
 //
-// Without it that can happen, until a successor has the lease.
+// A holder begins with generation 0 and goes on to the next after each checkpoint
+// whose outcome it does not know. It says which by [WithGeneration]. A Checkpoint
+// below the latest generation stored for its lease writes nothing and returns an
+// error that matches no sentinel. Without a Sequencer a late one can land, until a
+// successor has the lease.
 type Sequencer interface {
-	// CheckpointIn is Checkpoint for a holder that begins with generation 0 and
-	// goes on to the next, up to [MaxGeneration], after each checkpoint whose
-	// outcome it does not know. One below the latest generation stored for its
-	// lease writes nothing and returns an error that matches no sentinel.
-	// Checkpoint is that of generation 0.
-	CheckpointIn(ctx context.Context, record LeaseRecord, generation int, state []byte, ttl time.Duration) error
+	// Generations returns how many generations the backend tells apart.
+	Generations() int
+}
+
+type generationKey struct{}
+
+// WithGeneration returns a context for a Checkpoint of a later generation.
+func WithGeneration(ctx context.Context, generation int) context.Context {
+	return context.WithValue(ctx, generationKey{}, generation)
+}
+
+// Generation returns the generation of a Checkpoint, 0 where ctx says none.
+func Generation(ctx context.Context) int {
+	generation, _ := ctx.Value(generationKey{}).(int)
+	return generation
 }
 
 // Classifier tells which of its errors a backend expects to pass.

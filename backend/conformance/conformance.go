@@ -67,7 +67,7 @@ func RunSuite(newBackend func() backend.Backend) func() {
 		Describe("Forget", func() { forgetSpecs(s) })
 		Describe("Sweep", Serial, func() { sweepSpecs(s) })
 		Describe("Restore", func() { restoreSpecs(s) })
-		Describe("CheckpointIn", func() { generationSpecs(s) })
+		Describe("the generation of a checkpoint", func() { generationSpecs(s) })
 
 		Describe("a refused call", func() { verdictSpecs(s) })
 		Describe("a done context", func() { contextSpecs(s) })

@@ -93,9 +93,16 @@ func (s *subject) restorer() (backend.Restorer, bool) {
 	return offered[backend.Restorer](s, "Restorer")
 }
 
-// sequencer returns the backend as a [backend.Sequencer] where it is one.
-func (s *subject) sequencer() (backend.Sequencer, bool) {
-	return offered[backend.Sequencer](s, "Sequencer")
+// generations returns how many the backend tells apart, where it is a
+// [backend.Sequencer]. The specs want eight.
+func (s *subject) generations() (int, bool) {
+	q, ok := offered[backend.Sequencer](s, "Sequencer")
+	if !ok {
+		return 0, false
+	}
+	n := q.Generations()
+	Expect(n).To(BeNumerically(">=", 8))
+	return n, true
 }
 
 func offered[T any](s *subject, name string) (T, bool) {

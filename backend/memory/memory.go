@@ -16,6 +16,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -98,15 +99,9 @@ func (b *Backend) Acquire(ctx context.Context, workID, holderID string, ttl time
 
 // Checkpoint implements [backend.Backend].
 func (b *Backend) Checkpoint(ctx context.Context, record backend.LeaseRecord, state []byte, ttl time.Duration) error {
-	return b.CheckpointIn(ctx, record, 0, state, ttl)
-}
-
-var errOvertaken = errors.New("a checkpoint of a later generation is stored")
-
-// CheckpointIn implements [backend.Sequencer].
-func (b *Backend) CheckpointIn(ctx context.Context, record backend.LeaseRecord, generation int, state []byte, ttl time.Duration) error {
 	// Copied before the lock: a large state must not hold up other leases.
 	stored := clone(state)
+	generation := backend.Generation(ctx)
 	return b.with(ctx, record, func(r *row, now time.Time) error {
 		if r.exit != backend.ExitNone {
 			return backend.ErrLeaseExpired
@@ -119,6 +114,11 @@ func (b *Backend) CheckpointIn(ctx context.Context, record backend.LeaseRecord, 
 		return nil
 	})
 }
+
+var errOvertaken = errors.New("a checkpoint of a later generation is stored")
+
+// Generations implements [backend.Sequencer].
+func (b *Backend) Generations() int { return math.MaxInt }
 
 // Renew implements [backend.Backend].
 func (b *Backend) Renew(ctx context.Context, record backend.LeaseRecord, ttl time.Duration) error {

@@ -126,23 +126,22 @@ const maxState = 128 << 20
 // Checkpoint implements [backend.Backend]. A state over 128 MiB is refused before
 // anything is sent.
 func (b *Backend) Checkpoint(ctx context.Context, record backend.LeaseRecord, state []byte, ttl time.Duration) error {
-	return b.CheckpointIn(ctx, record, 0, state, ttl)
-}
-
-// CheckpointIn implements [backend.Sequencer].
-func (b *Backend) CheckpointIn(ctx context.Context, record backend.LeaseRecord, generation int, state []byte, ttl time.Duration) error {
 	if len(state) > maxState {
 		return fmt.Errorf("state of %d bytes is larger than %d", len(state), maxState)
 	}
 	if len(state) == 0 {
 		state = nil
 	}
-	_, err := b.write(ctx, checkpoint, record, ttl.Microseconds(), state, generation)
+	_, err := b.write(ctx, checkpoint, record, ttl.Microseconds(), state, backend.Generation(ctx))
 	if errors.Is(err, sql.ErrNoRows) {
 		return b.refused(ctx, record, func(s standing) bool { return s.exit != "" })
 	}
 	return err
 }
+
+// Generations implements [backend.Sequencer]: as many as there are microseconds in
+// a millisecond, see queries/checkpoint.sql.
+func (b *Backend) Generations() int { return 1000 }
 
 // Renew implements [backend.Backend].
 func (b *Backend) Renew(ctx context.Context, record backend.LeaseRecord, ttl time.Duration) error {

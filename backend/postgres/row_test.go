@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"database/sql"
+	"errors"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -41,6 +43,17 @@ var _ = Describe("The row", func() {
 		Expect(b.Forget(ctx, lost)).To(MatchError(backend.ErrFenced))
 		Expect(b.Restore(ctx, lost)).To(MatchError(backend.ErrFenced))
 		Expect(version()).To(Equal(before))
+	})
+
+	It("is held where its expiry is one that no clock reaches", SpecTimeout(bound), func(ctx SpecContext) {
+		acquire(ctx, b, work, "a")
+		_, err := raw.ExecContext(ctx, `UPDATE worklease_leases SET expires_at = 'infinity'`)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = b.Acquire(ctx, work, "b", ttl)
+		var held *backend.HeldError
+		Expect(errors.As(err, &held)).To(BeTrue(), "%v", err)
+		Expect(held.HolderID).To(Equal("a"))
+		Expect(held.Remaining).To(BeNumerically(">", 280*365*24*time.Hour))
 	})
 
 	It("reads as expired where its exit is one that a later release may add", SpecTimeout(bound), func(ctx SpecContext) {

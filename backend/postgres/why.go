@@ -46,7 +46,9 @@ func (b *Backend) why(ctx context.Context, workID string) (standing, error) {
 	var s standing
 	var remaining int64
 	_, err := b.row(ctx, why, []any{workID}, &s.found, &s.holder, &s.token, &s.exit, &remaining)
-	s.remaining = time.Duration(remaining) * time.Microsecond
+	if s.found {
+		s.remaining = time.Duration(remaining) * time.Microsecond
+	}
 	return s, err
 }
 

@@ -122,7 +122,9 @@ const maxCalls = 2
 func (t *Terms) persist(ctx context.Context, call func(context.Context) error) (retried bool, err error) {
 	renewal := pacing.Renewal{Backoff: pacing.DefaultBackoff()}
 	for _, opt := range t.RenewalOptions {
-		opt(&renewal)
+		if opt != nil {
+			opt(&renewal)
+		}
 	}
 	patience := DefaultCleanup / 4
 	if deadline, ok := ctx.Deadline(); ok {

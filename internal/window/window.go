@@ -5,8 +5,6 @@ package window
 import (
 	"sync"
 	"time"
-
-	"github.com/aetomala/worklease/backend"
 )
 
 // Window lies between the local start of the last write that extended the
@@ -56,7 +54,7 @@ func (w *Window) Generation() int {
 func (w *Window) Supersede(generation int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.generation == generation && generation < backend.MaxGeneration {
+	if w.generation == generation {
 		w.generation++
 	}
 }

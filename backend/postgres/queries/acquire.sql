@@ -8,6 +8,7 @@
 -- the row lock, and never falls even where the sequence did. Where there is no row
 -- the lock of alone takes its place: a lease may come and go between the drawing of
 -- another's token and its insertion. The casts: see read.sql.
+-- A lease that never lapses, by hand, remains for 290 years, which Go can count.
 -- acquired_at is whole milliseconds: checkpoint.sql counts in the rest.
 WITH held AS (
     SELECT holder_id, expires_at
@@ -38,7 +39,7 @@ SELECT 'acquire',
        taken.fencing_token::bigint,
        (extract(epoch FROM taken.expires_at) * 1000000)::bigint,
        held.holder_id::text,
-       (extract(epoch FROM held.expires_at - statement_timestamp()) * 1000000)::bigint
+       (extract(epoch FROM least(held.expires_at, statement_timestamp() + interval '290 years') - statement_timestamp()) * 1000000)::bigint
 FROM (SELECT) AS answer
 LEFT JOIN taken ON true
 LEFT JOIN held ON true

@@ -7,6 +7,6 @@ SELECT 'why',
        coalesce(l.holder_id::text, ''),
        coalesce(l.fencing_token::bigint, 0),
        coalesce(l.exit_mode::text, ''),
-       coalesce((extract(epoch FROM l.expires_at - statement_timestamp()) * 1000000)::bigint, 0)
+       coalesce((extract(epoch FROM least(l.expires_at, statement_timestamp() + interval '290 years') - statement_timestamp()) * 1000000)::bigint, 0)
 FROM (SELECT) AS answer
 LEFT JOIN worklease_leases AS l ON $1::text = 'why' AND l.work_id = $2

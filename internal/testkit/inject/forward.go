@@ -12,15 +12,11 @@ import (
 func forwarding(f *Faults, inner backend.Backend) backend.Backend {
 	b := &wrapped{f, inner}
 	var r backend.Restorer
-	var s backend.Sequencer
 	inside, restores := inner.(backend.Restorer)
 	if restores {
 		r = restorer{f, inside}
 	}
-	sequence, sequences := inner.(backend.Sequencer)
-	if sequences {
-		s = sequencer{f, sequence}
-	}
+	s, sequences := inner.(backend.Sequencer)
 	c, classifies := inner.(backend.Classifier)
 
 	type (
@@ -143,17 +139,5 @@ type restorer struct {
 func (r restorer) Restore(ctx context.Context, record backend.LeaseRecord) error {
 	return r.faults.call(ctx, Restore, func(ctx context.Context) error {
 		return r.inner.Restore(ctx, record)
-	})
-}
-
-type sequencer struct {
-	faults *Faults
-	inner  backend.Sequencer
-}
-
-// CheckpointIn is subject to the faults of Checkpoint.
-func (s sequencer) CheckpointIn(ctx context.Context, record backend.LeaseRecord, generation int, state []byte, ttl time.Duration) error {
-	return s.faults.call(ctx, Checkpoint, func(ctx context.Context) error {
-		return s.inner.CheckpointIn(ctx, record, generation, state, ttl)
 	})
 }
