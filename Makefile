@@ -20,8 +20,9 @@ test: postgres ## every test of every module, PostgreSQL included, and a tally
 
 .PHONY: test-long
 test-long: postgres ## the specs that take minutes, of the build tag long
-	@go test -race -count=1 -timeout 30m -tags long ./internal/serverfaults ./backend/postgres
-	@cd internal/pgx && go test -race -count=1 -timeout 30m -tags long .
+	@go test -race -count=1 -timeout 30m -tags long ./internal/serverfaults ./backend/postgres -ginkgo.label-filter=long
+	@cd internal/pgx && go test -race -count=1 -timeout 30m -tags long . -ginkgo.label-filter=long
+	@go test -count=1 -timeout 30m -tags long ./pool -ginkgo.label-filter=long # states a time: without -race
 
 .PHONY: race
 race: postgres ## the root module's tests again and again; stop it, or set COUNT

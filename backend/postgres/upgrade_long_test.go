@@ -2,4 +2,4 @@
 
 package postgres_test
 
-func init() { conforming = append(conforming, "0.5", "0.6") }
+func init() { conforming = []string{"0.4", "0.5", "0.6"} }

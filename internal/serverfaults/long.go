@@ -18,7 +18,7 @@ const long = SpecTimeout(5 * time.Minute)
 
 // longSpecs are those of the build tag long: what takes a minute on a busy machine.
 func (s *subject) longSpecs() {
-	It("18a: a checkpoint of 100 MB is stored whole or refused whole, and costs no lease", long, func(ctx SpecContext) {
+	It("18a: a checkpoint of 100 MB is stored whole or refused whole, and costs no lease", long, Label("long"), func(ctx SpecContext) {
 		const ttl = 10 * time.Second
 		db := s.database()
 		a := holder(on(db), "a", ttl)
@@ -41,7 +41,7 @@ func (s *subject) longSpecs() {
 		Expect(a.Release(ctx, token, worklease.ExitFinished)).To(Succeed())
 	})
 
-	It("18a: a checkpoint of more than 128 MiB is refused before it is sent", long, func(ctx SpecContext) {
+	It("18a: a checkpoint of more than 128 MiB is refused before it is sent", long, Label("long"), func(ctx SpecContext) {
 		db := s.database()
 		a := holder(on(db), "a", time.Minute)
 		token := acquire(ctx, a, work)
@@ -69,13 +69,13 @@ func (s *subject) longSpecs() {
 		}
 		opts := worklease.SweepOptions{Retention: time.Hour}
 
-		It("29b: deletes them all, in batches", long, func(ctx SpecContext) {
+		It("29b: deletes them all, in batches", long, Label("long"), func(ctx SpecContext) {
 			v := furnished(ctx)
 			Expect(v.Sweep(ctx, opts)).To(Equal(int64(200000)))
 			Expect(rows(ctx, s)).To(BeZero())
 		})
 
-		It("29b: tells what it has deleted so far when it is cancelled", long, func(ctx SpecContext) {
+		It("29b: tells what it has deleted so far when it is cancelled", long, Label("long"), func(ctx SpecContext) {
 			v := furnished(ctx)
 			swept, cancel := context.WithCancel(ctx)
 			defer cancel()

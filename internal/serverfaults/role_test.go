@@ -18,7 +18,7 @@ import (
 
 // 25b and 26a: the whole suite, as a role that may do no more than it must and
 // has odd session defaults.
-var _ = Describe("As a role with the least grants and odd defaults", Serial, Ordered, ContinueOnFailure, func() {
+var _ = Describe("As a role with the least grants and odd defaults", Serial, Ordered, ContinueOnFailure, Label("long"), func() {
 	var db *sql.DB
 	BeforeAll(func() {
 		db = pgtest.Open(serverfaults.Restricted(context.Background(), pgtest.Database(), serverfaults.OddDefaults...))
