@@ -14,6 +14,12 @@ const MaxState = maxState
 // SweepBatch is how many rows one statement of Sweep deletes.
 const SweepBatch = sweepBatch
 
+// ReadExitMode reads a stored exit.
+var ReadExitMode = exitMode
+
+// Text returns the text of a statement.
+func (b *Backend) Text(name string) string { return b.statements[name].text }
+
 // Parameters returns how many parameters a statement has.
 func (b *Backend) Parameters(name string) (n int) {
 	for strings.Contains(b.statements[name].text, fmt.Sprintf("$%d", n+1)) {

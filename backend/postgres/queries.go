@@ -59,7 +59,8 @@ func loadStatements(schema string) (map[string]*statement, error) {
 		ident := `"` + strings.ReplaceAll(schema, `"`, `""`) + `".`
 		qualify = strings.NewReplacer(
 			"worklease_leases", ident+"worklease_leases",
-			"'worklease_fencing_seq'", "'"+strings.ReplaceAll(ident, "'", "''")+"worklease_fencing_seq'",
+			// E, so that a backslash means the same whatever standard_conforming_strings says.
+			"'worklease_fencing_seq'", "E'"+strings.NewReplacer(`\`, `\\`, "'", "''").Replace(ident)+"worklease_fencing_seq'",
 		)
 	}
 	statements := make(map[string]*statement, len(statementNames))
