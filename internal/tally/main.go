@@ -3,12 +3,17 @@
 //
 //	go run ./internal/tally [flags of go test]
 //	go run ./internal/tally -modules
+//	go run ./internal/tally -matrix file
 //
 // It goes through every go.mod below the current directory whose module has Go
 // files. What fails is shown as it comes; at the end stands a line for each
 // module, and last the total. It fails on any test that failed, and on any that
 // was skipped or is pending, and on a module that ran none, so that nothing is
 // left out in silence. With -modules it only lists where the modules are.
+//
+// With -matrix it runs PostgreSQL's specs alone, on each version of the server,
+// with each version of Go and through each driver, and writes into file what they
+// came to.
 package main
 
 import (
@@ -39,6 +44,9 @@ type module struct {
 }
 
 func run(flags []string) error {
+	if len(flags) == 2 && flags[0] == "-matrix" {
+		return matrix(flags[1])
+	}
 	dirs, err := modules(".")
 	if err != nil {
 		return err

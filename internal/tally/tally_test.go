@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -70,6 +71,34 @@ var _ = Describe("verdict", func() {
 
 	It("takes a module whose every spec ran and passed", func() {
 		Expect(verdict([]module{{count: count{passed: 1}}})).To(Succeed())
+	})
+})
+
+var _ = Describe("insert", func() {
+	cells := []cell{{"14.2", "1.26.8", "pgx", count{passed: 5, failed: 1, skipped: 2}, 61 * time.Second}}
+
+	It("replaces what stands between the comments", func() {
+		text, err := insert([]byte("before\n"+opening+"| old |\n"+closing+"after\n"), cells)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(text)).To(And(HavePrefix("before\n"+opening), HaveSuffix("| 14.2 | 1.26.8 | pgx | 6 | 2 | 61 |\n"+closing+"after\n")))
+		Expect(string(text)).NotTo(ContainSubstring("old"))
+	})
+
+	DescribeTable("refuses a text without them",
+		func(text string) {
+			_, err := insert([]byte(text), cells)
+			Expect(err).To(MatchError(ContainSubstring("are missing")))
+		},
+		Entry("both", "text\n"),
+		Entry("the first", closing),
+		Entry("the second", opening),
+	)
+})
+
+var _ = Describe("faultless", func() {
+	It("names the cell in which something failed", func() {
+		Expect(faultless([]cell{{server: "14.2", toolchain: "1.26.8", driver: "pgx", count: count{failed: 1}}})).
+			To(MatchError(ContainSubstring("PostgreSQL 14.2, Go 1.26.8, pgx: 1 failed")))
 	})
 })
 
