@@ -56,11 +56,11 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-func statements(t testing.TB, schema string) (texts []string) {
-	t.Helper()
+func statements(tb testing.TB, schema string) (texts []string) {
+	tb.Helper()
 	b, err := postgres.New(new(sql.DB), postgres.WithSchema(schema))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, name := range postgres.Statements {
 		texts = append(texts, b.Text(name))
@@ -71,8 +71,8 @@ func statements(t testing.TB, schema string) (texts []string) {
 // unquoted reads text as PostgreSQL does and takes the qualification away: from
 // identifiers in double quotes, and from those inside the literal of an escape
 // string. Comments and what no quotes enclose stay as they are.
-func unquoted(t testing.TB, text, schema string) string {
-	t.Helper()
+func unquoted(tb testing.TB, text, schema string) string {
+	tb.Helper()
 	var out strings.Builder
 	for text != "" {
 		switch {
@@ -81,17 +81,17 @@ func unquoted(t testing.TB, text, schema string) string {
 			out.WriteString(line + "\n")
 			text = rest
 		case text[0] == '"':
-			name, rest := quoted(t, text, false)
+			name, rest := quoted(tb, text, false)
 			if name != schema || !strings.HasPrefix(rest, ".") {
-				t.Fatalf("the identifier %q in place of the schema %q", name, schema)
+				tb.Fatalf("the identifier %q in place of the schema %q", name, schema)
 			}
 			text = rest[1:]
 		case strings.HasPrefix(text, "E'"):
-			literal, rest := quoted(t, text[1:], true)
-			out.WriteString("'" + unquoted(t, literal, schema) + "'")
+			literal, rest := quoted(tb, text[1:], true)
+			out.WriteString("'" + unquoted(tb, literal, schema) + "'")
 			text = rest
 		case text[0] == '\'':
-			literal, rest := quoted(t, text, false)
+			literal, rest := quoted(tb, text, false)
 			out.WriteString("'" + literal + "'")
 			text = rest
 		default:
@@ -104,8 +104,8 @@ func unquoted(t testing.TB, text, schema string) string {
 
 // quoted reads a token between quotes and what follows it. Inside, a quote is
 // doubled, and a backslash escapes what comes next if escapes says so.
-func quoted(t testing.TB, text string, escapes bool) (inside, rest string) {
-	t.Helper()
+func quoted(tb testing.TB, text string, escapes bool) (inside, rest string) {
+	tb.Helper()
 	quote := text[0]
 	for i := 1; i < len(text); i++ {
 		switch {
@@ -118,6 +118,6 @@ func quoted(t testing.TB, text string, escapes bool) (inside, rest string) {
 			inside += text[i : i+1]
 		}
 	}
-	t.Fatalf("%q does not end", text)
+	tb.Fatalf("%q does not end", text)
 	return "", ""
 }

@@ -77,19 +77,19 @@ func sqlState(err error) string {
 	return ""
 }
 
-// refusedValue is a server's complaint about a value. It does not show the text,
+// refusedValueError is a server's complaint about a value. It does not show the text,
 // which quotes the value.
-type refusedValue struct{ err error }
+type refusedValueError struct{ err error }
 
-func (r refusedValue) Error() string { return "a value was refused (" + sqlState(r.err) + ")" }
-func (r refusedValue) Unwrap() error { return r.err }
+func (r refusedValueError) Error() string { return "a value was refused (" + sqlState(r.err) + ")" }
+func (r refusedValueError) Unwrap() error { return r.err }
 
 // discreet keeps the state of a checkpoint, which is its user's secret, out of
 // the text of an error: a pooler that mixes statements up can have it read as
 // another type (SQLSTATE class 22, data exception).
 func discreet(err error) error {
 	if strings.HasPrefix(sqlState(err), "22") {
-		return refusedValue{err}
+		return refusedValueError{err}
 	}
 	return err
 }

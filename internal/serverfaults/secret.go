@@ -181,6 +181,7 @@ func needles() []string {
 	state := []byte(secret[:8])
 	list := fmt.Sprint(state)
 	source := fmt.Sprintf("%#v", state)
+	_, after, _ := strings.Cut(source, "{")
 	return []string{
 		password,
 		url.QueryEscape(password),
@@ -188,7 +189,7 @@ func needles() []string {
 		hex.EncodeToString(state),
 		strings.ToUpper(hex.EncodeToString(state)),
 		strings.Trim(list, "[]"),
-		strings.Trim(source[strings.Index(source, "{"):], "{}"),
+		strings.Trim(after, "{}"),
 		base64.StdEncoding.EncodeToString(state)[:8],
 	}
 }

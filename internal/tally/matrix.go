@@ -39,7 +39,7 @@ func matrix(file string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = os.RemoveAll(tmp) }()
 
 	var cells []cell
 	for _, toolchain := range toolchains {
