@@ -128,7 +128,8 @@ func (p *tests) report(w io.Writer, e event) {
 }
 
 var (
-	colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	// go test -json of Go 1.27 drops the escape character itself.
+	colours = regexp.MustCompile("\x1b?\\[[0-9;]*m")
 	ginkgo  = regexp.MustCompile(`^(?:SUCCESS|FAIL)! .*-- (\d+) Passed \| (\d+) Failed \| (\d+) Pending \| (\d+) Skipped`)
 )
 

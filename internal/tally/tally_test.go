@@ -27,6 +27,8 @@ var _ = Describe("read", func() {
 		},
 		Entry("the specs of a suite in place of its test", count{passed: 7},
 			said("p", "TestP", ok), ended("pass", "p", "TestP"), ended("pass", "p", "")),
+		Entry("the specs of a suite whose colours have lost their escapes", count{passed: 7},
+			said("p", "TestP", strings.ReplaceAll(ok, "\x1b", "")), ended("pass", "p", "TestP"), ended("pass", "p", "")),
 		Entry("plain tests and examples one each", count{passed: 2},
 			ended("pass", "p", "TestA"), ended("pass", "p", "ExampleA"), ended("pass", "p", "")),
 		Entry("a subtest with its test", count{passed: 1},
