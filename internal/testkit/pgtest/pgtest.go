@@ -35,6 +35,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	_ "github.com/lib/pq" // the driver of Open, and of this package itself
@@ -66,10 +67,15 @@ var shared = sync.OnceValue(func() *Server { return launch(Options{}) })
 // from, whoever is still connected.
 func Database() string {
 	GinkgoHelper()
-	if dsn := os.Getenv(EnvDSN); dsn != "" {
-		return createDatabase(dsn)
-	}
-	return createDatabase(shared().DSN())
+	return createDatabase(func(drop func()) { DeferCleanup(drop) })
+}
+
+// DatabaseFor is [Database] for a benchmark, which is no node: the database is
+// dropped with tb, which failures of this package end from now on.
+func DatabaseFor(tb testing.TB) string {
+	tb.Helper()
+	RegisterTestingT(tb)
+	return createDatabase(tb.Cleanup)
 }
 
 // Open opens dsn with lib/pq, and closes it with the node.
@@ -120,16 +126,21 @@ func ApplySchema(db *sql.DB, schema string) {
 	Expect(tx.Commit()).To(Succeed())
 }
 
-// createDatabase creates a database on the server of dsn.
-func createDatabase(dsn string) string {
+// createDatabase creates a database on the server of [EnvDSN], or on the shared
+// one, and leaves to later what drops it.
+func createDatabase(later func(drop func())) string {
 	GinkgoHelper()
+	dsn := os.Getenv(EnvDSN)
+	if dsn == "" {
+		dsn = shared().DSN()
+	}
 	u, err := url.Parse(dsn)
 	if err != nil || u.Scheme == "" {
 		Fail(EnvDSN + " must be a URL such as postgres://user@host:5432/database?sslmode=disable")
 	}
 	name := "worklease_" + strings.ToLower(rand.Text())
 	execOn(dsn, "CREATE DATABASE "+quote(name))
-	DeferCleanup(func() { execOn(dsn, "DROP DATABASE IF EXISTS "+quote(name)+" WITH (FORCE)") })
+	later(func() { execOn(dsn, "DROP DATABASE IF EXISTS "+quote(name)+" WITH (FORCE)") })
 	u.Path = "/" + name
 	return u.String()
 }

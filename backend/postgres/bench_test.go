@@ -1,0 +1,159 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/aetomala/worklease/backend"
+	"github.com/aetomala/worklease/backend/postgres"
+	"github.com/aetomala/worklease/internal/testkit/pgtest"
+)
+
+func BenchmarkAcquireRelease(b *testing.B) {
+	on := benchBackend(b)
+	on.measure(b, func(ctx context.Context) error {
+		rec, err := on.Acquire(ctx, work, "a", ttl)
+		if err != nil {
+			return err
+		}
+		return on.Release(ctx, rec, backend.ExitFinished)
+	})
+}
+
+func BenchmarkAcquireHeld(b *testing.B) {
+	on := benchBackend(b)
+	on.hold(b)
+	on.measure(b, func(ctx context.Context) error {
+		if _, err := on.Acquire(ctx, work, "b", ttl); err == nil {
+			b.Fatal("two hold one lease")
+		}
+		return nil
+	})
+}
+
+func BenchmarkCheckpoint1KB(b *testing.B) {
+	on := benchBackend(b)
+	rec, state := on.hold(b), make([]byte, 1024)
+	on.measure(b, func(ctx context.Context) error { return on.Checkpoint(ctx, rec, state, ttl) })
+}
+
+func BenchmarkRenew(b *testing.B) {
+	on := benchBackend(b)
+	rec := on.hold(b)
+	on.measure(b, func(ctx context.Context) error { return on.Renew(ctx, rec, ttl) })
+}
+
+func BenchmarkReadCheckpoint(b *testing.B) {
+	on := benchBackend(b)
+	rec := on.hold(b)
+	on.measure(b, func(ctx context.Context) error {
+		_, err := on.ReadCheckpoint(ctx, rec)
+		return err
+	})
+}
+
+// benched is a backend on a database of the benchmark's own.
+type benched struct {
+	*postgres.Backend
+	admin *sql.DB
+	wire  *wire
+}
+
+func benchBackend(b *testing.B) *benched {
+	b.Helper()
+	dsn := pgtest.DatabaseFor(b)
+	admin, err := sql.Open("postgres", dsn)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = admin.Close() })
+	pgtest.ApplySchema(admin, "")
+
+	connector, err := pq.NewConnector(dsn)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := &wire{}
+	connector.Dialer(w)
+	db := sql.OpenDB(connector)
+	b.Cleanup(func() { _ = db.Close() })
+	p, err := postgres.New(db)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &benched{p, admin, w}
+}
+
+// hold acquires the lease.
+func (on *benched) hold(b *testing.B) backend.LeaseRecord {
+	b.Helper()
+	rec, err := on.Acquire(b.Context(), work, "a", time.Hour)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return rec
+}
+
+// measure calls op again and again. Beside the time it reports what does not
+// depend on the machine: round trips and bytes of the write-ahead log, full pages
+// and other processes' included, so that only many iterations mean something.
+func (on *benched) measure(b *testing.B, op func(context.Context) error) {
+	b.Helper()
+	ctx := b.Context()
+	if err := op(ctx); err != nil { // prepares the statements
+		b.Fatal(err)
+	}
+	trips, wal := on.wire.trips.Load(), on.wal(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := op(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(on.wire.trips.Load()-trips)/float64(b.N), "statements/op")
+	b.ReportMetric(float64(on.wal(b)-wal)/float64(b.N), "WAL-B/op")
+}
+
+// wal returns how many bytes the server has logged.
+func (on *benched) wal(b *testing.B) (n int64) {
+	b.Helper()
+	err := on.admin.QueryRowContext(b.Context(), `SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint`).Scan(&n)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// wire dials for lib/pq and counts what is written, once for each round trip.
+type wire struct{ trips atomic.Int64 }
+
+func (w *wire) Dial(network, address string) (net.Conn, error) {
+	return w.DialContext(context.Background(), network, address)
+}
+
+func (w *wire) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return w.DialContext(ctx, network, address)
+}
+
+func (w *wire) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	return counted{conn, w}, err
+}
+
+type counted struct {
+	net.Conn
+	wire *wire
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	c.wire.trips.Add(1)
+	return c.Conn.Write(p)
+}
