@@ -33,10 +33,11 @@ postgres: ## make sure that there is a PostgreSQL server to test on
 	@.ci/postgres
 
 .PHONY: lint
-lint: ## golangci-lint on every module, and go vet for other systems
+lint: ## golangci-lint on every module, go vet for other systems, actionlint
 	@set -e; for dir in $(MODULES); do echo "lint $$dir" && (cd $$dir && $(GOLANGCI) run ./...) || exit 1; done
 	@for target in windows/amd64 darwin/arm64 linux/386; do \
 		echo "vet $$target" && GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 go vet ./... || exit 1; done
+	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 .PHONY: fmt
 fmt: ## format every module
@@ -59,6 +60,29 @@ soak: postgres ## a storm of faults for SOAK (30m), SEED or none, and its histor
 .PHONY: mutants
 mutants: postgres ## put one fault at a time into a copy, and see that the specs notice
 	@cd internal/faults && go run ./mutants -root ../..
+
+# Directories with benchmarks; directories and names of fuzz targets.
+BENCHMARKS = grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u
+FUZZ = grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*:func | |' | sort
+
+.PHONY: bench
+bench: postgres ## the benchmarks, each for BENCHTIME (1s)
+	@for dir in $$($(BENCHMARKS)); do \
+		(cd $$dir && go test -run '^$$' -bench . -benchtime $(or $(BENCHTIME),1s) .) || exit 1; done
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (30s)
+	@$(FUZZ) | while read -r dir name; do \
+		(cd $$dir && go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),30s) .) || exit 1; done
+
+.PHONY: matrix
+matrix: ## PostgreSQL 14 to 18, Go 1.26 and 1.27, lib/pq and pgx; writes docs/guarantees.md
+	@go run ./internal/tally -matrix docs/guarantees.md
+
+.PHONY: vuln
+vuln: ## known vulnerabilities; not in CI, since it asks vuln.go.dev
+	@for dir in $(MODULES); do \
+		echo "vuln $$dir" && (cd $$dir && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...) || exit 1; done
 
 .PHONY: ci
 ci: test lint ## what CI runs
