@@ -80,7 +80,7 @@ matrix: ## PostgreSQL 14 to 18, Go 1.26 and 1.27, lib/pq and pgx; writes docs/gu
 	@go run ./internal/tally -matrix docs/guarantees.md
 
 .PHONY: vuln
-vuln: ## known vulnerabilities; not in CI, since it asks vuln.go.dev
+vuln: ## known vulnerabilities; not in CI, since its database is on the network
 	@for dir in $(MODULES); do \
 		echo "vuln $$dir" && (cd $$dir && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...) || exit 1; done
 
