@@ -158,12 +158,11 @@ func (b *Backend) prepared(ctx context.Context, name string, args, dest []any) e
 		if err != nil {
 			return err
 		}
-		if s.prepared.CompareAndSwap(nil, fresh) {
-			stmt = fresh
-		} else {
-			stmt = s.prepared.Load()
-			_ = fresh.Close() // somebody else was faster
-		}
+		// Where somebody else was faster, fresh stays open: database/sql closes a
+		// statement under the lock of the whole pool, which a dead connection would
+		// then hold.
+		s.prepared.CompareAndSwap(nil, fresh)
+		stmt = s.prepared.Load()
 	}
 	rows, err := stmt.QueryContext(ctx, args...)
 	if err != nil {
