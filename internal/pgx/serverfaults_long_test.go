@@ -1,3 +1,5 @@
+//go:build long
+
 package pgxtest
 
 import (
@@ -14,4 +16,4 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var _ = Describe("Server faults through pgx", serverfaults.Specs("pgx"))
+var _ = Describe("Server faults through pgx", Label("long"), serverfaults.Specs("pgx"))
