@@ -24,7 +24,6 @@ var faults = map[string]func() backend.Backend{
 	"a holder acquires its own live lease": func() backend.Backend { return &reentrant{tracked: track()} },
 	"ReadCheckpoint drops PrevHolderID":    func() backend.Backend { return &nameless{memory.New()} },
 	"two that ask at once both acquire":    func() backend.Backend { return &hasty{tracked: track()} },
-	"a Checkpoint beside another is lost":  func() backend.Backend { return &lossy{Backend: memory.New()} },
 }
 
 // tracked is a backend that knows whose each lease is.
@@ -157,20 +156,4 @@ func (b *hasty) Acquire(ctx context.Context, workID, holderID string, ttl time.D
 		return rec, nil
 	}
 	return rec, err
-}
-
-// lossy acknowledges a checkpoint that it does not store.
-type lossy struct {
-	*memory.Backend
-	storing atomic.Int32
-}
-
-func (b *lossy) Checkpoint(ctx context.Context, rec backend.LeaseRecord, state []byte, ttl time.Duration) error {
-	defer b.storing.Add(-1)
-	beside := b.storing.Add(1) > 1
-	runtime.Gosched() // let others store
-	if beside {
-		return b.Backend.Renew(ctx, rec, ttl)
-	}
-	return b.Backend.Checkpoint(ctx, rec, state, ttl)
 }

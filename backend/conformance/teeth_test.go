@@ -67,10 +67,7 @@ func teethSpecs() {
 			"ReadCheckpoint gives the previous holder's state, exit and name",
 			"9c: the next holder of retired work sees that, by whom, and the state"),
 		bites("two that ask at once both acquire",
-			"concurrent use has one winner among 64",
-			"clients at once get answers that the model gives to the same calls one by one"),
-		bites("a Checkpoint beside another is lost",
-			"clients at once get answers that the model gives to the same calls one by one"),
+			"concurrent use has one winner among 64"),
 	)
 }
 
