@@ -47,7 +47,7 @@ func run(root, only string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tree)
+	defer func() { _ = os.RemoveAll(tree) }()
 	if err := duplicate(root, tree); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func dump(ctx context.Context, db *sql.DB, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // Err tells.
+	defer rows.Close()
 	for rows.Next() {
 		e := history.Event{Kind: history.Row, At: history.Now()}
 		if err := rows.Scan(&e.ID, &e.Holder, &e.Token, &e.State, &e.Exit); err != nil {
