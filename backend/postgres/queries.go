@@ -100,12 +100,19 @@ var errMisrouted = errors.New("another statement answered")
 // whether the statement was sent more than once, so that its answer may be the
 // echo of its own first execution.
 func (b *Backend) row(ctx context.Context, name string, args []any, dest ...any) (resent bool, err error) {
+	return b.rows(ctx, name, args, func() {}, dest...)
+}
+
+// rows is row for an answer of several rows: it scans each into dest, and then
+// calls next.
+func (b *Backend) rows(ctx context.Context, name string, args []any, next func(), dest ...any) (resent bool, err error) {
 	s := &sent{name: name}
 	args = append([]any{s}, args...)
+	read := func(rows *sql.Rows) error { return scan(rows, name, next, dest) }
 	if b.pooler {
-		err = b.transact(ctx, name, args, dest)
+		err = b.transact(ctx, name, args, read)
 	} else {
-		err = b.prepared(ctx, name, args, dest)
+		err = b.prepared(ctx, name, args, read)
 	}
 	if name == checkpoint {
 		err = discreet(err)
@@ -113,44 +120,49 @@ func (b *Backend) row(ctx context.Context, name string, args []any, dest ...any)
 	return s.times > 1, b.explain(ctx, err)
 }
 
-// scan reads the only row of an answer to the statement called name.
-func scan(rows *sql.Rows, name string, dest []any) error {
+// scan reads the rows of an answer to the statement called name.
+func scan(rows *sql.Rows, name string, next func(), dest []any) error {
 	defer func() { _ = rows.Close() }() // a no-op after the one below
 	columns, err := rows.Columns()
 	if err != nil {
 		return err
 	}
-	if !rows.Next() {
-		if err := rows.Err(); err != nil {
+	found := false
+	for rows.Next() {
+		found = true
+		if len(columns) != 1+len(dest) {
+			return fmt.Errorf("%w: %d columns in place of the %d of %q", errMisrouted, len(columns), 1+len(dest), name)
+		}
+		var answered string
+		err := rows.Scan(append([]any{&answered}, dest...)...)
+		switch {
+		case rows.Err() != nil:
+			return rows.Err()
+		case answered != name:
+			return fmt.Errorf("%w: %q in place of %q", errMisrouted, answered, name)
+		case err != nil:
 			return err
 		}
-		if len(dest) > 0 {
-			return fmt.Errorf("%w: no row in place of that of %q", errMisrouted, name)
-		}
-		return sql.ErrNoRows
+		next()
 	}
-	if len(columns) != 1+len(dest) {
-		return fmt.Errorf("%w: %d columns in place of the %d of %q", errMisrouted, len(columns), 1+len(dest), name)
-	}
-	var answered string
-	err = rows.Scan(append([]any{&answered}, dest...)...)
-	switch {
-	case rows.Err() != nil:
-		return rows.Err()
-	case answered != name:
-		return fmt.Errorf("%w: %q in place of %q", errMisrouted, answered, name)
-	case err != nil:
-		return err
-	}
-	// An error of the commit comes after the row.
+	// An error of the commit comes after the rows.
 	if err := rows.Close(); err != nil {
 		return err
 	}
-	return rows.Err()
+	switch {
+	case rows.Err() != nil:
+		return rows.Err()
+	case found:
+		return nil
+	case len(dest) > 0:
+		return fmt.Errorf("%w: no row in place of that of %q", errMisrouted, name)
+	default:
+		return sql.ErrNoRows
+	}
 }
 
 // prepared runs a statement prepared: one round trip once a connection knows it.
-func (b *Backend) prepared(ctx context.Context, name string, args, dest []any) error {
+func (b *Backend) prepared(ctx context.Context, name string, args []any, read func(*sql.Rows) error) error {
 	s := b.statements[name]
 	stmt := s.prepared.Load()
 	if stmt == nil {
@@ -168,7 +180,7 @@ func (b *Backend) prepared(ctx context.Context, name string, args, dest []any) e
 	if err != nil {
 		return err
 	}
-	return scan(rows, name, dest)
+	return read(rows)
 }
 
 // unprepared returns the arguments that keep the driver from preparing a
@@ -226,7 +238,7 @@ func execMode(driverConn any) []any {
 
 // transact runs a statement unprepared in a transaction of its own, so that a
 // transaction-mode pooler keeps all its messages on one server connection.
-func (b *Backend) transact(ctx context.Context, name string, args, dest []any) error {
+func (b *Backend) transact(ctx context.Context, name string, args []any, read func(*sql.Rows) error) error {
 	mode, err := b.unprepared(ctx)
 	if err != nil {
 		return err
@@ -241,7 +253,7 @@ func (b *Backend) transact(ctx context.Context, name string, args, dest []any) e
 	if err != nil {
 		return err
 	}
-	if err := scan(rows, name, dest); err != nil {
+	if err := read(rows); err != nil {
 		return err
 	}
 	return tx.Commit()
