@@ -47,6 +47,7 @@ import (
 	"github.com/aetomala/worklease/internal/claim"
 	"github.com/aetomala/worklease/internal/ident"
 	"github.com/aetomala/worklease/internal/pacing"
+	"github.com/aetomala/worklease/internal/wake"
 )
 
 // Lease acquires leases for one holder and works on them. [New] makes one; a
@@ -65,7 +66,9 @@ type Lease interface {
 	//
 	// It makes one attempt. With [WithWaitForLease] it keeps trying until ctx
 	// ends, each time after half to the whole of the poll interval (2 s unless
-	// [WithPollInterval] says otherwise).
+	// [WithPollInterval] says otherwise). Between two polls it tries once more when
+	// the lease lapses, if the backend said when that would be, and when a
+	// [backend.Notifier] tells that the lease may have been freed.
 	//
 	// Errors: [ErrLeaseHeld] while the lease is held, also by this Lease's own
 	// HolderID. One that matches ctx.Err() when ctx ends; a lease that was
@@ -169,6 +172,7 @@ type lease struct {
 	generations int // that the backend tells apart
 	claimer     *claim.Claimer
 	passing     func(error) bool
+	notifier    backend.Notifier // nil: nobody tells
 	ttl         time.Duration
 	holderID    string
 	observer    LeaseObserver
@@ -207,6 +211,7 @@ func New(b backend.Backend, cfg Config) (Lease, error) {
 	if c, ok := b.(backend.Classifier); ok {
 		l.passing = c.Transient
 	}
+	l.notifier, _ = b.(backend.Notifier)
 	return l, nil
 }
 
@@ -234,8 +239,8 @@ func WithWaitForLease() AcquireOption {
 	return func(o *acquireOptions) { o.wait = true }
 }
 
-// WithPollInterval sets how often a waiting Acquire tries: each wait is drawn
-// evenly from half to the whole of d. Zero or less keeps the default of 2 s.
+// WithPollInterval sets how often a waiting Acquire tries at least: each wait is
+// drawn evenly from half to the whole of d. Zero or less keeps the default of 2 s.
 func WithPollInterval(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) {
 		if d > 0 {
@@ -264,15 +269,23 @@ func (l *lease) Acquire(ctx context.Context, workID string, opts ...AcquireOptio
 		return Token{}, fmt.Errorf("worklease: Acquire: %w", err)
 	}
 	o := newAcquireOptions(opts)
-	for {
-		token, err := l.attempt(ctx, workID)
-		if err == nil {
-			return token, nil
+	if !o.wait {
+		return l.attempt(ctx, workID)
+	}
+	// Before the attempt: what is freed after it is told.
+	free, stop := l.Subscribe(workID)
+	defer stop()
+	var poll time.Time
+	for hinted := false; ; {
+		token, refused := l.attempt(ctx, workID)
+		if !errors.Is(refused, ErrLeaseHeld) {
+			return token, refused
 		}
-		if !o.wait || !errors.Is(err, ErrLeaseHeld) {
-			return Token{}, err
+		if !hinted {
+			poll = time.Now().Add(pacing.Poll(o.poll))
 		}
-		if err := pacing.Sleep(ctx, pacing.Poll(o.poll)); err != nil {
+		var err error
+		if hinted, err = wake.Until(ctx, poll, refused, free); err != nil {
 			return Token{}, l.wrap("Acquire", workID, l.holderID, err)
 		}
 	}
@@ -379,7 +392,7 @@ func (l *lease) Forget(ctx context.Context, token Token) error {
 	return err
 }
 
-// The three methods below are no part of [Lease]: the lifecycle of worker, leader
+// The four methods below are no part of [Lease]: the lifecycle of worker, leader
 // and pool asks for them, and does without where a wrapper hides them.
 
 // Restore puts the lease back as Acquire found it, for a lease that its work
@@ -402,6 +415,15 @@ func (l *lease) Window(token Token) time.Time {
 
 // Transient reports whether the backend expects err to pass.
 func (l *lease) Transient(err error) bool { return l.passing(err) }
+
+// Subscribe is that of [backend.Notifier], with a free that is nil where the backend
+// is none.
+func (l *lease) Subscribe(workID string) (free <-chan int, stop func()) {
+	if l.notifier == nil {
+		return nil, func() {}
+	}
+	return l.notifier.Subscribe(workID)
+}
 
 // do makes one bounded call and says how long it took.
 func (l *lease) do(ctx context.Context, op Operation, token Token, call func(context.Context) error) (time.Duration, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -363,6 +364,142 @@ var _ = Describe("Waiting for a lease", func() {
 		}))
 	}))
 
+	It("asks again when the lease lapses, where that comes before the poll", inBubble(func() {
+		inner := memory.New()
+		faults, b := inject.Around(inner)
+		acquire(newLease(inner, "a"), "w")
+		start := time.Now()
+		acquire(newLease(b, "b"), "w", worklease.WithWaitForLease(), worklease.WithPollInterval(time.Minute))
+		Expect(time.Since(start)).To(And(BeNumerically(">=", ttl), BeNumerically("<=", ttl+100*time.Millisecond)))
+		Expect(faults.Count(inject.Acquire)).To(Equal(2))
+	}))
+
+	It("polls where the backend does not say when that is", inBubble(func() {
+		inner := memory.New()
+		acquire(newLease(inner, "a"), "w")
+		start := time.Now()
+		acquire(newLease(terse{inner}, "b"), "w", worklease.WithWaitForLease(), worklease.WithPollInterval(time.Minute))
+		Expect(time.Since(start)).To(And(BeNumerically(">=", 30*time.Second), BeNumerically("<=", time.Minute)))
+	}))
+
+	DescribeTable("has the lease at the moment when it is freed", func(free func(worklease.Lease, worklease.Token)) {
+		bubble.Run(func() {
+			b := memory.New()
+			a := newLease(b, "a")
+			token := acquire(a, "w")
+			var freed time.Time
+			time.AfterFunc(3*time.Second, func() {
+				freed = time.Now()
+				free(a, token)
+			})
+			acquire(newLease(b, "b"), "w", worklease.WithWaitForLease(), worklease.WithPollInterval(time.Hour))
+			Expect(time.Now()).To(Equal(freed))
+		})
+	},
+		Entry("by Release", func(a worklease.Lease, token worklease.Token) {
+			defer GinkgoRecover()
+			Expect(a.Release(background, token, worklease.ExitFinished)).To(Succeed())
+		}),
+		Entry("by Forget", func(a worklease.Lease, token worklease.Token) {
+			defer GinkgoRecover()
+			Expect(a.Forget(background, token)).To(Succeed())
+		}),
+	)
+
+	It("misses nothing that is freed while an attempt is under way", inBubble(func() {
+		inner := memory.New()
+		a := newLease(inner, "a")
+		token := acquire(a, "w")
+		faults, b := inject.Around(inner)
+		// Freed after the store has answered and before the waiter hears it.
+		faults.On(inject.Acquire, inject.Times(1, func(ctx context.Context, call inject.Call) error {
+			err := call.Do(ctx)
+			Expect(a.Release(background, token, worklease.ExitFinished)).To(Succeed())
+			return err
+		}))
+		start := time.Now()
+		acquire(newLease(b, "b"), "w", worklease.WithWaitForLease(), worklease.WithPollInterval(time.Hour))
+		Expect(time.Since(start)).To(BeZero())
+	}))
+
+	It("takes a hint for no fact, and polls when it would have without", inBubble(func() {
+		const poll = 4 * time.Second
+		inner := memory.New()
+		a := newLease(inner, "a")
+		renewCtx, stop := a.StartRenewal(within(time.Hour), acquire(a, "w"))
+		defer stop()
+		faults, b := inject.Around(liar{inner, time.Second})
+		Expect(failure(newLease(b, "b").Acquire(within(time.Minute), "w", worklease.WithWaitForLease(), worklease.WithPollInterval(poll)))).
+			To(MatchError(context.DeadlineExceeded))
+		Expect(renewCtx.Err()).NotTo(HaveOccurred())
+
+		// A hint a second, and a poll after half to the whole of the interval.
+		calls := faults.Calls(inject.Acquire)
+		start, polls := calls[0].Start, 0
+		for _, call := range calls[1:] {
+			if call.Start.Sub(start)%time.Second != 0 {
+				polls++
+			}
+		}
+		Expect(len(calls) - polls).To(BeNumerically("~", 60, 1))
+		Expect(polls).To(And(BeNumerically(">=", 15), BeNumerically("<=", 30)))
+	}))
+
+	It("is not longer for hints that are wrong", inBubble(func() {
+		const poll = 4 * time.Second
+		inner := memory.New()
+		a := newLease(inner, "a")
+		token := acquire(a, "w")
+		_, stop := a.StartRenewal(within(time.Hour), token)
+		defer stop()
+		time.AfterFunc(30500*time.Millisecond, func() {
+			defer GinkgoRecover()
+			stop()
+			Expect(a.Release(background, token, worklease.ExitFinished)).To(Succeed())
+		})
+		start := time.Now()
+		// Hints that stop when the lease is free: the poll has to find that.
+		acquire(newLease(liar{mute{inner}, 3 * time.Second}, "b"), "w", worklease.WithWaitForLease(), worklease.WithPollInterval(poll))
+		Expect(time.Since(start)).To(BeNumerically("<=", 30500*time.Millisecond+poll))
+	}))
+
+	It("of five hundred for one lease that is freed: one has it, and the others make one attempt each", inBubble(func() {
+		const waiters = 500
+		inner := memory.New()
+		a := newLease(inner, "a")
+		token := acquire(a, "w")
+		faults, b := inject.Around(inner)
+		ctx := within(5 * time.Second)
+		won := make(chan time.Time, waiters)
+		for range waiters {
+			lease := newLease(b, "b")
+			go func() {
+				defer GinkgoRecover()
+				_, err := lease.Acquire(ctx, "w", worklease.WithWaitForLease(), worklease.WithPollInterval(time.Hour))
+				if err == nil {
+					won <- time.Now()
+				}
+			}()
+		}
+		settled()
+		Expect(faults.Count(inject.Acquire)).To(Equal(waiters))
+		freed := time.Now()
+		Expect(a.Release(background, token, worklease.ExitFinished)).To(Succeed())
+		bubble.Sleep(4 * time.Second)
+		Expect(won).To(HaveLen(1))
+		Expect((<-won).Sub(freed)).To(BeNumerically("<=", 50*time.Millisecond))
+		calls := faults.Calls(inject.Acquire)[waiters:]
+		Expect(len(calls)).To(BeNumerically("<=", waiters))
+
+		busiest := map[time.Duration]int{}
+		for _, call := range calls {
+			busiest[call.Start.Sub(freed)/(50*time.Millisecond)]++
+		}
+		for _, n := range busiest {
+			Expect(n).To(BeNumerically("<=", waiters/4), "spread over half a second")
+		}
+	}))
+
 	It("30b: five hundred waiters that started together spread over their poll interval", inBubble(func() {
 		const (
 			waiters = 500
@@ -409,6 +546,41 @@ var _ = Describe("Waiting for a lease", func() {
 		Entry("it and another", true, worklease.WithWaitForLease(), worklease.WithPollInterval(time.Second)),
 	)
 })
+
+// terse does not say who holds a lease, nor for how long.
+type terse struct{ backend.Backend }
+
+func (t terse) Acquire(ctx context.Context, workID, holderID string, ttl time.Duration) (backend.LeaseRecord, error) {
+	rec, err := t.Backend.Acquire(ctx, workID, holderID, ttl)
+	if errors.Is(err, backend.ErrLeaseHeld) {
+		err = backend.ErrLeaseHeld
+	}
+	return rec, err
+}
+
+// mute tells nothing to those who wait.
+type mute struct{ backend.Backend }
+
+// liar tells those who wait at every interval that the lease may be free.
+type liar struct {
+	backend.Backend
+	interval time.Duration
+}
+
+func (l liar) Subscribe(string) (free <-chan int, stop func()) {
+	told, done := make(chan int, 1), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-time.After(l.interval):
+				told <- 1
+			case <-done:
+				return
+			}
+		}
+	}()
+	return told, sync.OnceFunc(func() { close(done) })
+}
 
 // operation is a call on a token.
 type operation struct {

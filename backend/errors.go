@@ -30,7 +30,8 @@ type HeldError struct {
 	HolderID string
 
 	// Remaining is how long the lease lives on unless it is renewed or
-	// released, as of the answer.
+	// released, as of the answer; zero or less where that is not known. Who waits
+	// for the lease tries again at that moment.
 	Remaining time.Duration
 }
 

@@ -54,3 +54,23 @@ type Classifier interface {
 	// serialization failure. The verdicts of this package never are.
 	Transient(err error) bool
 }
+
+// Notifier tells those who wait for a lease when it may have become free, so that
+// they need not wait for their next poll.
+//
+// What it tells is a hint and never a fact: it may come where the lease is held, and
+// may not come where it is free. Whoever waits goes on polling, and only an Acquire
+// says who has the lease. Without a Notifier waiters poll.
+type Notifier interface {
+	// Subscribe asks to be told when workID's lease may have become free: by
+	// Release, by Forget, or because it was put back. It is called before the
+	// attempt that may find the lease held, does not block and costs nothing where
+	// that attempt succeeds. free is nil where nobody will be told.
+	//
+	// What comes out of free is how many subscribers, of this process, were told
+	// together, so that they can spread their attempts. It is never closed, and what
+	// is not taken out is not told twice.
+	//
+	// stop ends the subscription. It may be called more than once.
+	Subscribe(workID string) (free <-chan int, stop func())
+}

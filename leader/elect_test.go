@@ -347,6 +347,53 @@ var _ = Describe("Pacing", func() {
 		})
 	})
 
+	It("has a follower lead at the moment when the leader has left", func() {
+		bubble.Run(func() {
+			s := newStage()
+			them := s.holder("them")
+			token, err := them.Acquire(bg, work)
+			Expect(err).NotTo(HaveOccurred())
+			time.AfterFunc(time.Second, func() {
+				defer GinkgoRecover()
+				Expect(them.Release(bg, token, worklease.ExitFinished)).To(Succeed())
+			})
+			s.cfg.BackoffInterval = 0
+			took, err := s.elect(bg, finish)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(took).To(Equal(time.Second))
+		})
+	})
+
+	It("has a follower lead within 100 ms of a crashed leader's lapse, if it still idles then", func() {
+		bubble.Run(func() {
+			s := newStage()
+			Expect(s.holder("them").Acquire(bg, work)).Error().NotTo(HaveOccurred())
+			s.cfg.IdleInterval, s.cfg.BackoffInterval = time.Hour, 0
+			took, err := s.elect(bg, finish)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(took).To(And(BeNumerically(">=", ttl), BeNumerically("<=", ttl+100*time.Millisecond)))
+		})
+	})
+
+	It("returns after IdleInterval and not before, however often it was told in vain", func() {
+		bubble.Run(func() {
+			s := newStage()
+			token, err := s.holder("them").Acquire(bg, work)
+			Expect(err).NotTo(HaveOccurred())
+			before := s.faults.Count(inject.Acquire)
+			time.AfterFunc(time.Second, func() {
+				defer GinkgoRecover()
+				// Freed, and taken by somebody else before we can ask.
+				Expect(s.holder("them").Forget(bg, token)).To(Succeed())
+				Expect(s.holder("others").Acquire(bg, work)).Error().NotTo(HaveOccurred())
+			})
+			took, err := s.elect(bg, finish)
+			Expect(err).To(MatchError(worklease.ErrLeaseHeld))
+			Expect(took).To(And(BeNumerically(">=", idle), BeNumerically("<=", idle+idle/5)))
+			Expect(s.faults.Count(inject.Acquire) - before).To(Equal(3))
+		})
+	})
+
 	It("spreads followers by up to a fifth of IdleInterval", func() {
 		bubble.Run(func() {
 			s := newStage()

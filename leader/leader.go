@@ -46,7 +46,8 @@ type Config struct {
 	RenewalOptions []worklease.RenewalOption
 
 	// IdleInterval, and up to a fifth more, is how long Elect waits before it
-	// returns worklease.ErrLeaseHeld. Zero or less: 1 s.
+	// returns worklease.ErrLeaseHeld. Meanwhile it tries again when the lease lapses
+	// or the backend tells that it may have been freed. Zero or less: 1 s.
 	IdleInterval time.Duration
 
 	// BackoffInterval is how long Elect waits before it returns any other error
@@ -76,8 +77,8 @@ const defaultIdle = time.Second
 // idleJitter spreads followers that were told at the same moment.
 const idleJitter = 0.20
 
-// Elect makes one attempt to lead workID and, if it succeeds, runs fn for one
-// term. It reads and writes no checkpoint.
+// Elect tries to lead workID and, if it succeeds, runs fn for one term. It reads and
+// writes no checkpoint.
 //
 // The ctx of fn ends with ctx or with the lease; its cause then is
 // worklease.ErrFenced or worklease.ErrLeaseWindowExhausted, and fn should return
@@ -117,6 +118,7 @@ func Elect(ctx context.Context, lease worklease.Lease, workID string, cfg Config
 		AcquireOptions: cfg.AcquireOptions,
 		RenewalOptions: cfg.RenewalOptions,
 		Stateless:      true,
+		Idle:           cfg.idle,
 		Cleanup:        tenure.CleanupWithin(cfg.CleanupTimeout),
 	}
 	term := terms.Run(ctx, workID, func(termCtx context.Context, token worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
@@ -148,12 +150,16 @@ func (c *Config) pause(term tenure.Result) time.Duration {
 	case term.Outcome == tenure.Fenced:
 		return 0
 	case term.Outcome == tenure.NotAcquired && errors.Is(term.Err, worklease.ErrLeaseHeld):
-		idle := c.IdleInterval
-		if idle <= 0 {
-			idle = defaultIdle
-		}
-		return pacing.Jittered(idle, idleJitter)
+		return 0 // it was idle already
 	default:
 		return max(c.BackoffInterval, 0)
 	}
+}
+
+func (c *Config) idle() time.Duration {
+	idle := c.IdleInterval
+	if idle <= 0 {
+		idle = defaultIdle
+	}
+	return pacing.Jittered(idle, idleJitter)
 }

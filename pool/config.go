@@ -45,7 +45,8 @@ type Config struct {
 	RenewalOptions []worklease.RenewalOption
 
 	// IdleInterval, and up to a fifth more, is how long a slot waits whose work ID
-	// somebody else holds. Zero or less: 1 s.
+	// somebody else holds. Meanwhile it tries again when that lease lapses or the
+	// backend tells that it may have been freed. Zero or less: 1 s.
 	IdleInterval time.Duration
 
 	// RerunInterval, and up to a fifth more, is how long a slot waits whose

@@ -3,7 +3,6 @@ package pool_test
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -166,36 +165,78 @@ var _ = Describe("What follows a run", func() {
 			untilDone(worklease.ErrRetire), nil, worklease.ExitRetired, "Retired"),
 	)
 
+	It("has an id that is freed at once, and goes on polling while it is held", func() {
+		bubble.Run(func() {
+			s := newSite("a")
+			them := s.holder("them")
+			token, err := them.Acquire(bg, "a")
+			Expect(err).NotTo(HaveOccurred())
+			ctx, cancel := context.WithTimeout(bg, ttl/2)
+			defer cancel()
+			var freed, entered time.Time
+			time.AfterFunc(ttl/4, func() {
+				defer GinkgoRecover()
+				freed = time.Now()
+				Expect(them.Release(bg, token, worklease.ExitFinished)).To(Succeed())
+			})
+			Expect(s.pool(func(ctx context.Context, _ string, _ worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
+				entered = time.Now()
+				<-ctx.Done()
+				return nil, nil
+			}).Run(ctx)).To(Succeed())
+			Expect(entered).To(Equal(freed))
+			Expect(s.faults.Count(inject.Acquire)).To(Equal(4), "theirs, two polls, and the one that was told")
+		})
+	})
+
+	It("has an id that lapses within 100 ms, however long it idles", func() {
+		bubble.Run(func() {
+			s := newSite("a")
+			s.cfg.IdleInterval = time.Hour
+			Expect(s.holder("them").Acquire(bg, "a")).Error().NotTo(HaveOccurred())
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(bg, 2*ttl)
+			defer cancel()
+			var entered time.Time
+			Expect(s.pool(func(ctx context.Context, _ string, _ worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
+				entered = time.Now()
+				<-ctx.Done()
+				return nil, nil
+			}).Run(ctx)).To(Succeed())
+			Expect(entered.Sub(start)).To(And(BeNumerically(">=", ttl), BeNumerically("<=", ttl+100*time.Millisecond)))
+		})
+	})
+
 	It("32a: a failing work function makes two processes try at most once a backoff each", func() {
 		bubble.Run(func() {
 			shared := newSite("a")
 			ctx, cancel := context.WithTimeout(bg, 20*time.Second)
 			defer cancel()
-			var runs atomic.Int32
-			fails := func(context.Context, string, worklease.Token, worklease.Checkpoint) ([]byte, error) {
-				runs.Add(1)
-				return nil, errWork
-			}
 			var tries [2]*inject.Faults
+			var runs [2][]time.Time
 			ended := make(chan error, 2)
 			for i, id := range []string{"us", "them"} {
 				faults, b := inject.Around(shared.backend)
 				tries[i] = faults
 				cfg := shared.cfg
 				cfg.IdleInterval, cfg.BackoffInterval = time.Second, time.Second
-				p, err := pool.New(holder(b, id, ttl), cfg, fails)
+				p, err := pool.New(holder(b, id, ttl), cfg, func(context.Context, string, worklease.Token, worklease.Checkpoint) ([]byte, error) {
+					runs[i] = append(runs[i], time.Now())
+					return nil, errWork
+				})
 				Expect(err).NotTo(HaveOccurred())
 				go func() { ended <- p.Run(ctx) }()
 			}
 			Expect(<-ended).To(Succeed())
 			Expect(<-ended).To(Succeed())
 
-			Expect(runs.Load()).To(BeNumerically(">=", 20))
-			for _, faults := range tries {
-				calls := faults.Calls(inject.Acquire)
-				for i := 1; i < len(calls); i++ {
-					Expect(calls[i].Start.Sub(calls[i-1].Start)).To(BeNumerically(">=", time.Second))
+			Expect(len(runs[0]) + len(runs[1])).To(BeNumerically(">=", 20))
+			for i, faults := range tries {
+				for n := 1; n < len(runs[i]); n++ {
+					Expect(runs[i][n].Sub(runs[i][n-1])).To(BeNumerically(">=", time.Second))
 				}
+				// And one try that was refused, before each that was not.
+				Expect(faults.Count(inject.Acquire)).To(BeNumerically("<=", 2*len(runs[i])+2))
 			}
 		})
 	})

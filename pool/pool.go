@@ -89,7 +89,8 @@ var errRunning = errors.New("pool: Run is already running")
 //	fenced                        OnSlotLost; again at once, or after
 //	                              BackoffInterval if it held for less than that
 //	a PermanentError              OnSlotDead; the slot ends
-//	held by somebody else         again after IdleInterval, up to 20 % more
+//	held by somebody else         again after IdleInterval, up to 20 % more, and
+//	                              when it lapses or may have been freed
 //	any other error               OnSlotBackoff; again after BackoffInterval; and
 //	                              OnSlotLost before that if the window ran out
 //
@@ -126,6 +127,7 @@ func (p *Pool) Run(ctx context.Context) error {
 		Lease:          p.lease,
 		AcquireOptions: p.cfg.AcquireOptions,
 		RenewalOptions: p.cfg.RenewalOptions,
+		Idle:           func() time.Duration { return pacing.Jittered(p.cfg.IdleInterval, jitter) },
 		Gate:           gate.New(p.cfg.MaxCalls),
 		Cleanup:        r.wrapUp.cleanup,
 	}
@@ -229,7 +231,7 @@ func (r *poolRun) once(id string) (wait time.Duration, again bool) {
 		observer.OnSlotDead(r.observed, SlotDeadEvent{WorkID: id, Err: run.Err})
 		return 0, false
 	case run.Outcome == tenure.NotAcquired && errors.Is(run.Err, worklease.ErrLeaseHeld):
-		return pacing.Jittered(r.cfg.IdleInterval, jitter), true
+		return 0, true // it was idle already
 	case run.Outcome == tenure.Exhausted:
 		observer.OnSlotLost(r.observed, SlotLostEvent{WorkID: id})
 	}

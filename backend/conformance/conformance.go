@@ -68,6 +68,7 @@ func RunSuite(newBackend func() backend.Backend) func() {
 		Describe("Sweep", Serial, func() { sweepSpecs(s) })
 		Describe("Restore", func() { restoreSpecs(s) })
 		Describe("the generation of a checkpoint", func() { generationSpecs(s) })
+		Describe("a Notifier", func() { notifySpecs(s) })
 
 		Describe("a refused call", func() { verdictSpecs(s) })
 		Describe("a done context", func() { contextSpecs(s) })

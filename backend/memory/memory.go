@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/aetomala/worklease/backend"
+	"github.com/aetomala/worklease/internal/wake"
 )
 
 // Clock tells the time by which leases lapse. It is asked under the backend's
@@ -37,10 +38,11 @@ func WithClock(c Clock) Option {
 	return func(b *Backend) { b.clock = c }
 }
 
-// Backend is a [backend.Backend] in memory. It also is a [backend.Restorer] and a
-// [backend.Sequencer]. Its methods do not block.
+// Backend is a [backend.Backend] in memory. It also is a [backend.Restorer], a
+// [backend.Sequencer] and a [backend.Notifier]. Its methods do not block.
 type Backend struct {
-	clock Clock
+	clock   Clock
+	waiters wake.Board
 
 	mu    sync.Mutex
 	token uint64
@@ -142,6 +144,7 @@ func (b *Backend) Release(ctx context.Context, record backend.LeaseRecord, mode 
 		}
 		r.exit = mode
 		r.free(now)
+		b.waiters.Wake(record.WorkID)
 		return nil
 	})
 }
@@ -168,6 +171,7 @@ func (b *Backend) ReadCheckpoint(ctx context.Context, record backend.LeaseRecord
 func (b *Backend) Forget(ctx context.Context, record backend.LeaseRecord) error {
 	return b.with(ctx, record, func(*row, time.Time) error {
 		delete(b.rows, record.WorkID)
+		b.waiters.Wake(record.WorkID)
 		return nil
 	})
 }
@@ -193,7 +197,13 @@ func (b *Backend) Restore(ctx context.Context, record backend.LeaseRecord) error
 		}
 		r.free(b.clock.Now())
 	}
+	b.waiters.Wake(record.WorkID)
 	return nil
+}
+
+// Subscribe implements [backend.Notifier].
+func (b *Backend) Subscribe(workID string) (free <-chan int, stop func()) {
+	return b.waiters.Subscribe(workID)
 }
 
 // Sweep implements [backend.Backend].

@@ -16,7 +16,7 @@ const bound = time.Minute
 // each other.
 var leaves = []string{
 	"internal/bounded", "internal/claim", "internal/gate", "internal/ident",
-	"internal/pacing", "internal/watch", "internal/window",
+	"internal/pacing", "internal/wake", "internal/watch", "internal/window",
 }
 
 // arrows say which packages of the module each package of the library may

@@ -12,6 +12,7 @@ import (
 	"github.com/aetomala/worklease"
 	"github.com/aetomala/worklease/internal/claim"
 	"github.com/aetomala/worklease/internal/gate"
+	"github.com/aetomala/worklease/internal/wake"
 	"github.com/aetomala/worklease/internal/watch"
 )
 
@@ -27,6 +28,11 @@ type Terms struct {
 
 	// Stateless leaves checkpoints alone: none is read, none is written.
 	Stateless bool
+
+	// Idle draws how long a run waits whose lease is held, before it returns that.
+	// Meanwhile it tries again when the lease lapses or may have been freed. nil:
+	// not at all.
+	Idle func() time.Duration
 
 	// Gate bounds the runs that call the backend at the same moment, not counting
 	// renewals; nil bounds nothing. Final writes go before acquisitions.
@@ -109,7 +115,7 @@ func (t *Terms) Run(ctx context.Context, workID string, body Body) Result {
 // one.
 func (t *Terms) open(ctx context.Context, workID string) (token worklease.Token, prior worklease.Checkpoint, failed *Result) {
 	acquired := false
-	err := t.pass(ctx, false, func() (err error) {
+	err := t.patiently(ctx, workID, func() (err error) {
 		token, err = t.Lease.Acquire(ctx, workID, t.AcquireOptions...)
 		if acquired = err == nil; acquired && !t.Stateless {
 			prior, err = t.read(ctx, token)
@@ -125,6 +131,39 @@ func (t *Terms) open(ctx context.Context, workID string) (token worklease.Token,
 		return token, prior, &Result{Outcome: NotEntered, Token: token, Err: t.wrap("read checkpoint", err)}
 	}
 	return token, prior, nil
+}
+
+// notifier is offered by the Lease of package worklease.
+type notifier interface {
+	Subscribe(workID string) (free <-chan int, stop func())
+}
+
+// patiently passes the gate for an attempt and, while the lease is held and Idle not
+// over, again on each hint that it may be free.
+func (t *Terms) patiently(ctx context.Context, workID string, attempt func() error) error {
+	if t.Idle == nil {
+		return t.pass(ctx, false, attempt)
+	}
+	var free <-chan int
+	// An Acquire that waits has hints of its own.
+	if n, ok := t.Lease.(notifier); ok && !worklease.HasWaitForLease(t.AcquireOptions) {
+		told, stop := n.Subscribe(workID)
+		defer stop()
+		free = told
+	}
+	var over time.Time
+	for {
+		refused := t.pass(ctx, false, attempt)
+		if !errors.Is(refused, worklease.ErrLeaseHeld) {
+			return refused
+		}
+		if over.IsZero() {
+			over = time.Now().Add(t.Idle())
+		}
+		if hinted, err := wake.Until(ctx, over, refused, free); err != nil || !hinted {
+			return refused
+		}
+	}
 }
 
 // pass makes calls that have passed the gate.

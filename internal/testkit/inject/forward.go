@@ -122,6 +122,15 @@ func (w *wrapped) Forget(ctx context.Context, record backend.LeaseRecord) error 
 	})
 }
 
+// Subscribe is forwarded without a fault: a Notifier may lose what it tells anyway. A
+// backend that tells nobody is as good as none.
+func (w *wrapped) Subscribe(workID string) (free <-chan int, stop func()) {
+	if n, ok := w.inner.(backend.Notifier); ok {
+		return n.Subscribe(workID)
+	}
+	return nil, func() {}
+}
+
 func (w *wrapped) Sweep(ctx context.Context, opts backend.SweepOptions) (int64, error) {
 	var n int64
 	err := w.faults.call(ctx, Sweep, func(ctx context.Context) (err error) {

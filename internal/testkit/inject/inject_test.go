@@ -126,6 +126,7 @@ var _ = Describe("Optional interfaces", func() {
 		"Restorer":   func(b backend.Backend) bool { _, ok := b.(backend.Restorer); return ok },
 		"Sequencer":  func(b backend.Backend) bool { _, ok := b.(backend.Sequencer); return ok },
 		"Classifier": func(b backend.Backend) bool { _, ok := b.(backend.Classifier); return ok },
+		"Notifier":   tells,
 	}
 
 	DescribeTable("are forwarded exactly when the inner backend has them", func(inner backend.Backend) {
@@ -172,6 +173,17 @@ var _ = Describe("Optional interfaces", func() {
 		Expect(optional()).To(ConsistOf(names))
 	})
 })
+
+// tells reports whether b is a Notifier that tells somebody.
+func tells(b backend.Backend) bool {
+	n, ok := b.(backend.Notifier)
+	if !ok {
+		return false
+	}
+	free, stop := n.Subscribe("w")
+	stop()
+	return free != nil
+}
 
 type plain struct{ backend.Backend }
 
