@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/aetomala/worklease/internal/agenda"
+	"github.com/aetomala/worklease/internal/batch"
 	"github.com/aetomala/worklease/internal/pacing"
 	"github.com/aetomala/worklease/internal/watch"
-	"github.com/aetomala/worklease/internal/window"
 )
 
 // RenewalOption changes one call of [Lease.StartRenewal].
@@ -63,33 +65,47 @@ const minReplyBound = 100 * time.Millisecond
 // maxCalls bounds the calls of one renewal that have not come back.
 const maxCalls = 2
 
-// renewal keeps one lease renewed.
+// slack is the share of a wait by which a renewal may come earlier, in the company
+// of others that are due.
+const slack = 8
+
+// renewal keeps one lease renewed. It owns no goroutine: it moves on when its entry
+// on the agenda falls due, when a call answers, and when its observer has been
+// told, one of them at a time.
 type renewal struct {
 	lease    *lease
 	token    Token
-	window   *window.Window
 	watch    *watch.Watch // nil outside a run
 	interval time.Duration
 	backoff  pacing.Backoff
 
 	ctx    context.Context // the renewal context
 	cancel context.CancelCauseFunc
+	base   context.Context // of the calls: outside a run it ends with ctx
 
-	// life ends when the renewal does, for whatever reason; the calls run on it.
-	// Outside a run it ends with ctx as well, inside one only with the run.
-	life context.Context
-	end  context.CancelFunc
-
-	mu      sync.Mutex
-	lastErr error       // of the last attempt; nil when it succeeded
-	closing *time.Timer // closes the window; nil once the renewal has ended
-	stopped time.Time   // the deadline at the stop; zero before
+	mu       sync.Mutex
+	entry    agenda.Entry[*renewal] // the next attempt, or the end of waiting for this one's reply
+	current  *renewCall             // the call whose answer counts as the attempt's
+	out      []*renewCall           // calls that have not come back
+	overdue  bool                   // an attempt is due and as many calls are out as may be
+	telling  bool                   // the observer is being told, and the rest waits
+	late     []*renewCall           // answers that came meanwhile
+	failures int                    // in a row
+	alone    bool                   // the next attempt goes in no company
+	lastErr  error                  // of the last attempt; nil when it succeeded
+	closing  *time.Timer            // closes the window
+	ended    bool
+	stopped  time.Time   // the deadline at the stop; zero before
+	detach   func() bool // from ctx
 }
 
-// renewCall is one call of Renew under way, or its answer.
+// renewCall is one call under way, or its answer.
 type renewCall struct {
+	batch.Call
 	start time.Time
+	took  time.Duration
 	err   error
+	busy  bool
 }
 
 func (l *lease) StartRenewal(ctx context.Context, token Token, opts ...RenewalOption) (context.Context, func()) {
@@ -102,7 +118,8 @@ func (l *lease) StartRenewal(ctx context.Context, token Token, opts ...RenewalOp
 	if cfg.Interval <= 0 || cfg.Interval > l.ttl/2 {
 		cfg.Interval = l.ttl / 2
 	}
-	r := &renewal{lease: l, token: token, window: token.window, interval: cfg.Interval, backoff: cfg.Backoff}
+	r := &renewal{lease: l, token: token, interval: cfg.Interval, backoff: cfg.Backoff}
+	r.entry.Item = r
 	renewCtx, cancel := context.WithCancelCause(ctx)
 	r.ctx, r.cancel = context.WithValue(renewCtx, renewalKey{}, r), cancel
 	if token.window == nil { // the zero Token
@@ -110,111 +127,194 @@ func (l *lease) StartRenewal(ctx context.Context, token Token, opts ...RenewalOp
 		return r.ctx, func() {}
 	}
 
-	base := r.ctx
-	if r.watch = watch.Attach(ctx, token, r.window.Open); r.watch != nil {
-		base = context.WithoutCancel(base)
-	}
-	r.life, r.end = context.WithCancel(base)
-
 	r.mu.Lock()
-	r.closing = time.AfterFunc(time.Until(r.window.Deadline()), r.close)
-	r.mu.Unlock()
-	go r.run()
+	defer r.mu.Unlock()
+	r.base = r.ctx
+	if r.watch = watch.Attach(ctx, token, token.window.Open); r.watch != nil {
+		r.base = context.WithoutCancel(r.ctx)
+	} else {
+		r.detach = context.AfterFunc(r.ctx, r.finish)
+	}
+	r.closing = time.AfterFunc(time.Until(token.window.Deadline()), r.close)
+	r.next(token.window.Due(r.interval))
 	return r.ctx, r.stop
 }
 
-// run renews until life ends. Whoever ends it, a stop, the window, a verdict or
-// the context, does not wait for it; a call in flight may outlive it, and its
-// answer is dropped.
-func (r *renewal) run() {
-	defer r.finish()
-	var (
-		replies  = make(chan *renewCall, maxCalls)
-		current  *renewCall // the call whose answer counts as the attempt's
-		out      int        // calls that have not come back
-		failures int        // in a row
-		timer    = time.NewTimer(time.Until(r.window.Due(r.interval)))
-	)
-	defer timer.Stop()
-
-	attempt := func() {
-		current = &renewCall{start: time.Now()}
-		out++
-		go r.call(current, replies)
-		timer.Reset(max(r.lease.ttl/4, minReplyBound))
+// renewDue begins what has fallen due on the agenda. Where the backend renews
+// many leases in one step, those take along what will be due soon.
+func (l *lease) renewDue() {
+	now := time.Now()
+	calls := begin(nil, l.agenda.Take(now), now)
+	if len(calls) > 0 && l.sender.Batches() {
+		calls = begin(calls, l.agenda.TakeAlong(now), now)
 	}
-	failed := func(err error) {
-		start := current.start
-		current = nil
-		failures++
-		r.note(err)
-		r.report(start, failures, err)
-		wait := r.backoff.Wait(failures)
-		timer.Reset(min(wait, time.Until(r.window.Deadline())))
-	}
+	l.sender.Send(calls)
+}
 
-	for due := false; ; {
-		select {
-		case <-r.life.Done():
-			return
-		case <-timer.C:
-			switch {
-			case r.life.Err() != nil:
-				return
-			case !r.window.Open():
-				// Its own timer ends life; nothing is sent any more.
-			case current != nil:
-				failed(fmt.Errorf("no reply within %v", time.Since(current.start)))
-			case out < maxCalls:
-				attempt()
-			default:
-				due = true
-			}
-		case c := <-replies:
-			out--
-			if r.life.Err() != nil {
-				return
-			}
-			switch {
-			case errors.Is(c.err, ErrFenced) || errors.Is(c.err, ErrLeaseExpired):
-				r.report(c.start, failures+1, c.err)
-				r.lose(verdict(c.err))
-				return
-			case c == current && c.err != nil:
-				failed(c.err)
-			case c == current:
-				current = nil
-				r.report(c.start, failures+1, nil)
-				failures = 0
-				timer.Reset(time.Until(c.start.Add(r.interval)))
-			case c.err == nil:
-				failures = 0 // late, and already reported as failed
-			}
-			if due && current == nil && r.window.Open() {
-				due = false
-				attempt()
-			}
+func begin(calls []*batch.Call, due []*renewal, now time.Time) []*batch.Call {
+	for _, r := range due {
+		if c := r.due(now); c != nil {
+			calls = append(calls, c)
 		}
 	}
+	return calls
 }
 
-// call makes one call. It moves the window itself, so that no observer can hold
-// that up. The channel has room for every call that can be out.
-func (r *renewal) call(c *renewCall, replies chan<- *renewCall) {
-	c.err = r.lease.backend.Renew(r.life, r.token.record, r.lease.ttl)
-	if c.err == nil {
-		r.window.Extend(c.start, r.lease.ttl)
-		r.note(nil)
+// next puts what r does next on the agenda, for at. r.mu is held, as it is for all
+// that follow up to due.
+func (r *renewal) next(at time.Time) {
+	r.lease.agenda.Set(&r.entry, at, time.Until(at)/slack)
+}
+
+// attempt begins an attempt at now and returns its call, for the caller to send.
+func (r *renewal) attempt(now time.Time) *batch.Call {
+	c := &renewCall{start: now}
+	c.Call = batch.Call{
+		Record: r.token.record, Ctx: r.base, Alone: r.alone,
+		Answer: func(err error, busy bool) { r.answer(c, err, busy) },
 	}
-	replies <- c
+	r.current, r.out = c, append(r.out, c)
+	r.lease.agenda.Set(&r.entry, now.Add(max(r.lease.ttl/4, minReplyBound)), 0)
+	return &c.Call
 }
 
-// report tells the observer of an attempt.
-func (r *renewal) report(start time.Time, attempt int, err error) {
-	took := time.Since(start)
-	err = r.lease.wrapFor("Renew", r.token, err)
-	r.lease.observer.OnRenew(r.ctx, RenewEvent{Token: r.token, Attempt: attempt, Duration: took, Err: err})
-	r.lease.noteFenced(r.ctx, r.token, OperationRenew, err)
+// failed ends the current attempt. One that the backend expects to pass goes in
+// company again; any other might be the company's fault, or fail all of it.
+func (r *renewal) failed(took time.Duration, err error, passing bool) {
+	r.current, r.lastErr, r.alone = nil, err, !passing
+	r.failures++
+	failures := r.failures
+	r.tell(failures, took, err, func() {
+		now := time.Now()
+		closes := r.token.window.Deadline()
+		r.next(now.Add(min(r.backoff.Wait(failures), closes.Sub(now))))
+	})
+}
+
+// settle takes in an answer.
+func (r *renewal) settle(c *renewCall) {
+	switch {
+	case errors.Is(c.err, ErrFenced) || errors.Is(c.err, ErrLeaseExpired):
+		r.tell(r.failures+1, c.took, c.err, func() { r.lose(verdict(c.err)) })
+	case c == r.current && c.busy && r.token.window.Open():
+		r.alone = true
+		r.lease.sender.Send([]*batch.Call{r.attempt(time.Now())})
+	case c == r.current && c.err != nil:
+		r.failed(c.took, c.err, r.lease.passing(c.err))
+	case c == r.current:
+		r.current, r.alone = nil, false
+		r.tell(r.failures+1, c.took, nil, func() {
+			r.failures = 0
+			r.next(c.start.Add(r.interval))
+		})
+	case c.err == nil:
+		r.failures = 0 // late, and already reported as failed
+	}
+	if r.overdue && r.current == nil && !r.telling && !r.ended && r.token.window.Open() {
+		r.overdue = false
+		r.lease.sender.Send([]*batch.Call{r.attempt(time.Now())})
+	}
+}
+
+// tell tells the observer of an attempt, and then goes on. Nothing else happens to
+// r meanwhile but its end.
+func (r *renewal) tell(attempt int, took time.Duration, err error, then func()) {
+	if _, none := r.lease.observer.(NoopObserver); none {
+		then()
+		return
+	}
+	r.lease.agenda.Remove(&r.entry)
+	r.telling = true
+	go func() {
+		if r.over() {
+			return
+		}
+		err := r.lease.wrapFor("Renew", r.token, err)
+		r.lease.observer.OnRenew(r.ctx, RenewEvent{Token: r.token, Attempt: attempt, Duration: took, Err: err})
+		r.lease.noteFenced(r.ctx, r.token, OperationRenew, err)
+
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.telling = false
+		if !r.ended {
+			then()
+		}
+		for len(r.late) > 0 && !r.telling && !r.ended {
+			c := r.late[0]
+			r.late = r.late[1:]
+			r.settle(c)
+		}
+	}()
+}
+
+// lose cancels the renewal context because the lease is lost.
+func (r *renewal) lose(cause error) {
+	if r.ended {
+		return
+	}
+	r.end()
+	if r.watch != nil {
+		r.watch.Lose(cause)
+	}
+	r.cancel(cause)
+}
+
+// end ends the renewal, whose calls need no answer any more.
+func (r *renewal) end() {
+	if r.ended {
+		return
+	}
+	r.ended = true
+	r.lease.agenda.Remove(&r.entry)
+	r.closing.Stop()
+	if r.detach != nil {
+		r.detach()
+	}
+	for _, c := range r.out {
+		c.Leave()
+	}
+}
+
+// due does what r's entry was on the agenda for. It returns a call to be sent, or
+// nil.
+func (r *renewal) due(now time.Time) *batch.Call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.ended || !r.token.window.Open():
+		// The window's own timer ends it; nothing is sent any more.
+	case r.current != nil:
+		took := time.Since(r.current.start)
+		r.failed(took, fmt.Errorf("no reply within %v", took), true)
+	case len(r.out) < maxCalls:
+		return r.attempt(now)
+	default:
+		r.overdue = true
+	}
+	return nil
+}
+
+// answer takes the answer of a call. It moves the window by itself, so that no
+// observer can hold that up.
+func (r *renewal) answer(c *renewCall, err error, busy bool) {
+	if err == nil {
+		r.token.window.Extend(c.start, r.lease.ttl)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.took, c.err, c.busy = time.Since(c.start), err, busy
+	if r.ended {
+		return
+	}
+	if err == nil {
+		r.lastErr = nil
+	}
+	r.out = slices.DeleteFunc(r.out, func(o *renewCall) bool { return o == c })
+	if r.telling {
+		r.late = append(r.late, c)
+		return
+	}
+	r.settle(c)
 }
 
 // verdict returns the cause for a lease that the backend called lost.
@@ -229,63 +329,43 @@ func verdict(err error) error {
 // timer, so that neither a slow observer nor a call that hangs can hold it up.
 func (r *renewal) close() {
 	r.mu.Lock()
-	if r.closing == nil {
-		r.mu.Unlock()
+	defer r.mu.Unlock()
+	if r.ended {
 		return
 	}
-	if left := time.Until(r.window.Deadline()); left > 0 {
+	if left := time.Until(r.token.window.Deadline()); left > 0 {
 		r.closing.Reset(left)
-		r.mu.Unlock()
 		return
 	}
 	cause := ErrLeaseWindowExhausted
 	if r.lastErr != nil {
 		cause = fmt.Errorf("%w: last renewal: %w", cause, r.lastErr)
 	}
-	r.mu.Unlock()
 	r.lose(cause)
-}
-
-// lose cancels the renewal context because the lease is lost, unless the renewal
-// was stopped before.
-func (r *renewal) lose(cause error) {
-	r.mu.Lock()
-	if r.closing != nil {
-		if r.watch != nil {
-			r.watch.Lose(cause)
-		}
-		r.cancel(cause)
-	}
-	r.mu.Unlock()
-	r.finish()
 }
 
 // stop ends the renewal because its caller wants no more of it.
 func (r *renewal) stop() {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.stopped.IsZero() {
-		r.stopped = r.window.Deadline()
+		r.stopped = r.token.window.Deadline()
 	}
-	r.mu.Unlock()
-	r.finish()
-}
-
-// finish ends life and the window's timer. It may be called more than once.
-func (r *renewal) finish() {
 	r.end()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closing != nil {
-		r.closing.Stop()
-		r.closing = nil
-	}
 }
 
-// note keeps how the last attempt went, for the cause.
-func (r *renewal) note(err error) {
+// finish ends the renewal because its context has ended.
+func (r *renewal) finish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lastErr = err
+	r.end()
+}
+
+// over reports whether the renewal has ended.
+func (r *renewal) over() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
 }
 
 // deadline returns the window's, or where it stood at the stop.
@@ -295,5 +375,5 @@ func (r *renewal) deadline() time.Time {
 	if !r.stopped.IsZero() {
 		return r.stopped
 	}
-	return r.window.Deadline()
+	return r.token.window.Deadline()
 }

@@ -3,6 +3,7 @@ package worklease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -37,17 +38,64 @@ type held struct {
 	cancel context.CancelFunc // of its parent
 }
 
+// company is how many leases more are renewed beside the one that a spec looks at.
+var company int
+
 // hold acquires a lease and starts its renewal, inside a bubble. It starts over
 // fault, put on every Renew, nil for none.
 func hold(fault inject.Fault, opts ...worklease.RenewalOption) *held {
+	return holdFor(ttl, nil, fault, opts...)
+}
+
+// holdFor is hold with another TTL, and an observer unless that is nil.
+func holdFor(ttl time.Duration, observer worklease.LeaseObserver, fault inject.Fault, opts ...worklease.RenewalOption) *held {
 	h := &held{inner: memory.New(), seen: new(recorder.Recorder), start: time.Now()}
-	faults, b := inject.Around(h.inner)
+	faults, b := inject.Around(classifying{h.inner})
 	faults.On(inject.Renew, fault)
 	h.faults = faults
-	h.lease = newLease(b, "a", h.seen)
+	if observer == nil {
+		observer = about{h.seen, "w"}
+	}
+	var err error
+	h.lease, err = worklease.New(b, worklease.Config{TTL: ttl, HolderID: "a", Observer: observer})
+	Expect(err).NotTo(HaveOccurred())
 	h.token = acquire(h.lease, "w")
 	h.renew(opts...)
+	for n := range company {
+		ctx, cancel := context.WithCancel(background)
+		_, stop := h.lease.StartRenewal(ctx, acquire(h.lease, fmt.Sprint("w", n)), append([]worklease.RenewalOption{steady}, opts...)...)
+		context.AfterFunc(h.ctx, func() { stop(); cancel() })
+	}
 	return h
+}
+
+// classifying expects errNet to pass.
+type classifying struct{ *memory.Backend }
+
+func (classifying) Transient(err error) bool { return errors.Is(err, errNet) }
+
+// about is a recorder of the events about one lease.
+type about struct {
+	*recorder.Recorder
+	workID string
+}
+
+func (a about) OnAcquire(ctx context.Context, event worklease.AcquireEvent) {
+	if event.WorkID == a.workID {
+		a.Recorder.OnAcquire(ctx, event)
+	}
+}
+
+func (a about) OnRenew(ctx context.Context, event worklease.RenewEvent) {
+	if event.Token.WorkID() == a.workID {
+		a.Recorder.OnRenew(ctx, event)
+	}
+}
+
+func (a about) OnFenced(ctx context.Context, event worklease.FencedEvent) {
+	if event.Token.WorkID() == a.workID {
+		a.Recorder.OnFenced(ctx, event)
+	}
 }
 
 // renew starts the renewal of h's token.
@@ -182,7 +230,9 @@ var _ = Describe("StartRenewal", func() {
 	}))
 })
 
-var _ = Describe("The cause of a renewal context", func() {
+var _ = Describe("The cause of a renewal context", causeSpecs)
+
+func causeSpecs() {
 	It("is ErrFenced after a takeover, at the first renewal, which is not retried", inBubble(func() {
 		h := hold(inject.Fail(backend.ErrFenced))
 		at, cause := h.lostAfter()
@@ -254,7 +304,7 @@ var _ = Describe("The cause of a renewal context", func() {
 		Expect(told).To(BeTrue())
 		Expect(early).NotTo(HaveOccurred())
 	}))
-})
+}
 
 // onFenced is an observer that does one thing when fenced.
 type onFenced struct {
@@ -264,19 +314,14 @@ type onFenced struct {
 
 func (o onFenced) OnFenced(ctx context.Context, _ worklease.FencedEvent) { o.do(ctx) }
 
-var _ = Describe("The window", func() {
+var _ = Describe("The window", windowSpecs)
+
+func windowSpecs() {
 	It("1a: a Renew that blocks and ignores its ctx cannot hold it open", inBubble(func() {
 		const short = 2 * time.Second
-		faults, b := inject.Around(memory.New())
-		faults.On(inject.Renew, hang)
-		lease, err := worklease.New(b, worklease.Config{TTL: short, HolderID: "a"})
-		Expect(err).NotTo(HaveOccurred())
-		start := time.Now()
-		renewCtx, stop := lease.StartRenewal(background, acquire(lease, "w"))
-		defer stop()
-		<-renewCtx.Done()
-		Expect(time.Since(start)).To(Equal(short))
-		Expect(context.Cause(renewCtx)).To(MatchError(worklease.ErrLeaseWindowExhausted))
+		at, cause := holdFor(short, nil, hang).lostAfter()
+		Expect(at).To(Equal(short))
+		Expect(cause).To(MatchError(worklease.ErrLeaseWindowExhausted))
 	}))
 
 	It("1c: a slow renewal moves it from its own start, not from its end", inBubble(func() {
@@ -339,10 +384,7 @@ var _ = Describe("The window", func() {
 	}))
 
 	It("12b: an observer that sleeps for three TTLs cannot hold it open", inBubble(func() {
-		h := &held{inner: memory.New(), start: time.Now()}
-		h.lease = newLease(h.inner, "a", onRenew{do: func(worklease.RenewEvent) { bubble.Sleep(3 * ttl) }})
-		h.token = acquire(h.lease, "w")
-		h.renew()
+		h := holdFor(ttl, onRenew{do: func(worklease.RenewEvent) { bubble.Sleep(3 * ttl) }}, nil)
 		at, cause := h.lostAfter()
 		Expect(at).To(Equal(ttl/2 + ttl))
 		Expect(cause).To(MatchError(worklease.ErrLeaseWindowExhausted))
@@ -451,7 +493,7 @@ var _ = Describe("The window", func() {
 		<-renewCtx.Done()
 		Expect(time.Since(start)).To(Equal(time.Second + ttl))
 	}))
-})
+}
 
 // granting is a backend whose expiry is its own.
 type granting struct {
@@ -473,7 +515,9 @@ type onRenew struct {
 
 func (o onRenew) OnRenew(_ context.Context, event worklease.RenewEvent) { o.do(event) }
 
-var _ = Describe("A failed renewal", func() {
+var _ = Describe("A failed renewal", failureSpecs)
+
+func failureSpecs() {
 	It("2a: five network errors, then success: the lease lives", inBubble(func() {
 		h := hold(inject.Times(5, inject.Fail(errNet)))
 		defer h.end()
@@ -481,27 +525,20 @@ var _ = Describe("A failed renewal", func() {
 		settled()
 		Expect(h.ctx.Err()).NotTo(HaveOccurred())
 		Expect(attempts(h.renewEvents())).To(Equal([]int{1, 2, 3, 4, 5, 6, 1, 1}))
-		Expect(renewing()).To(Equal(1))
+		Expect(renewing()).To(BeZero())
 	}))
 
 	It("2b: errors alone end the lease at its window, not after a sleep", inBubble(func() {
 		const short = 3 * time.Second
-		faults, b := inject.Around(memory.New())
-		faults.On(inject.Renew, inject.Fail(errNet))
-		lease, err := worklease.New(b, worklease.Config{TTL: short, HolderID: "a"})
-		Expect(err).NotTo(HaveOccurred())
-		start := time.Now()
-		renewCtx, stop := lease.StartRenewal(background, acquire(lease, "w"),
-			worklease.WithRenewalBackoff(time.Second, 5*time.Second, 0))
-		defer stop()
-		<-renewCtx.Done()
-		Expect(time.Since(start)).To(Equal(short))
-		Expect(context.Cause(renewCtx)).To(And(MatchError(worklease.ErrLeaseWindowExhausted), MatchError(errNet)))
+		h := holdFor(short, nil, inject.Fail(errNet), worklease.WithRenewalBackoff(time.Second, 5*time.Second, 0))
+		at, cause := h.lostAfter()
+		Expect(at).To(Equal(short))
+		Expect(cause).To(And(MatchError(worklease.ErrLeaseWindowExhausted), MatchError(errNet)))
 
-		sent := faults.Count(inject.Renew)
-		acquire(newLease(b, "b"), "w")
+		sent := h.faults.Count(inject.Renew)
+		acquire(newLease(h.inner, "b"), "w")
 		bubble.Sleep(time.Minute)
-		Expect(faults.Count(inject.Renew)).To(Equal(sent))
+		Expect(h.faults.Count(inject.Renew)).To(Equal(sent))
 	}))
 
 	DescribeTable("is retried with the backoff", func(opt worklease.RenewalOption, waits ...time.Duration) {
@@ -582,6 +619,16 @@ var _ = Describe("A failed renewal", func() {
 		Entry("fenced", backend.ErrFenced, "Renew", "Fenced"),
 		Entry("expired", backend.ErrLeaseExpired, "Renew"),
 	)
+}
+
+var _ = Describe("A renewal in company, in one batch,", func() {
+	BeforeEach(func() {
+		company = 2
+		DeferCleanup(func() { company = 0 })
+	})
+	Describe("its cause", causeSpecs)
+	Describe("its window", windowSpecs)
+	Describe("failing", failureSpecs)
 })
 
 var _ = Describe("A slow observer", func() {
@@ -604,8 +651,14 @@ var _ = Describe("A slow observer", func() {
 		settled()
 		Expect(slowCtx.Err()).NotTo(HaveOccurred())
 		Expect(quickCtx.Err()).NotTo(HaveOccurred())
+		renewed := map[string]int{}
+		for _, call := range faults.Calls(inject.Renew) {
+			for _, id := range call.WorkIDs {
+				renewed[id]++
+			}
+		}
 		// slow at 5, 13, 21 and 29 s, quick each second
-		Expect(faults.Count(inject.Renew)).To(Equal(4 + 30))
+		Expect(renewed).To(Equal(map[string]int{"slow": 4, "quick": 30}))
 	}))
 })
 
@@ -768,18 +821,18 @@ var _ = Describe("stopRenewal", func() {
 })
 
 var _ = Describe("A renewal that is never stopped", func() {
-	DescribeTable("13b: its goroutine is gone within 100 ms of the end",
+	DescribeTable("13b: has no goroutine 100 ms after the end, but in calls that hang",
 		func(fault inject.Fault, end func(*held), cause types.GomegaMatcher) {
 			inBubble(func() {
 				h := hold(fault)
 				bubble.Sleep(time.Second)
 				settled()
-				Expect(renewing()).To(Equal(1))
+				Expect(renewing()).To(BeZero())
 				end(h)
 				<-h.ctx.Done()
 				bubble.Sleep(100 * time.Millisecond)
 				settled()
-				Expect(renewing()).To(BeZero())
+				Expect(renewing()).To(Equal(h.faults.Out(inject.Renew)))
 				Expect(context.Cause(h.ctx)).To(cause)
 			})()
 		},

@@ -107,11 +107,16 @@ func matchNoSentinel() types.GomegaMatcher {
 	)))
 }
 
-// renewing returns how many goroutines keep a lease renewed.
+// renewing returns how many goroutines belong to renewals.
 func renewing() int {
 	stacks := make([]byte, 1<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	return strings.Count(string(stacks), "worklease.(*renewal).run(")
+	n := 0
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, "batch.(*Sender).") || strings.Contains(stack, "worklease.(*renewal).") {
+			n++
+		}
+	}
+	return n
 }
 
 // unrestoring hides what a backend can do beyond backend.Backend.

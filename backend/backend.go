@@ -9,7 +9,7 @@
 //
 // # Optional interfaces
 //
-// [Restorer], [Sequencer], [Classifier] and [Notifier] are optional, in the manner of
+// [Restorer], [BatchRenewer], [Sequencer], [Classifier] and [Notifier] are optional, in the manner of
 // database/sql/driver: worklease.New asks a backend for them once. A wrapper that
 // embeds [Backend] hides those of the backend inside unless it forwards them.
 //

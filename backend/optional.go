@@ -1,6 +1,9 @@
 package backend
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Restorer puts a lease back as Acquire found it, so that an acquisition that
 // nobody could use leaves no trace but a gap between tokens.
@@ -18,6 +21,24 @@ type Restorer interface {
 	// lapsed too. It returns [ErrFenced] when the row is gone or has another
 	// token.
 	Restore(ctx context.Context, record LeaseRecord) error
+}
+
+// BatchRenewer renews many leases in one step. Renewals of one worklease.Lease that
+// fall due close together then cost one call, at most 500 at once. Without it each
+// lease is renewed by itself.
+type BatchRenewer interface {
+	// RenewBatch does to the lease of each record what Renew would, and returns as
+	// many verdicts, in their order: nil, [ErrFenced], [ErrLeaseExpired], or any
+	// other error where it could not tell. It waits for nobody who has a lease's
+	// row locked: such a lease it leaves, without an answer, to a Renew. A record
+	// may occur more than once.
+	//
+	// The second result says that there are no verdicts; any of the leases may
+	// then have been renewed or not.
+	//
+	// ctx belongs to none of the holders: it carries no values of theirs, and ends
+	// when all of them have lost interest.
+	RenewBatch(ctx context.Context, records []LeaseRecord, ttl time.Duration) ([]error, error)
 }
 
 // Sequencer stores the checkpoints of a lease in the order of generations, so that

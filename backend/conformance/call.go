@@ -21,6 +21,13 @@ var calls = []call{
 	{"Renew", func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error {
 		return b.Renew(ctx, rec, lapsed)
 	}},
+	{"RenewBatch", func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error {
+		verdicts, err := b.(backend.BatchRenewer).RenewBatch(ctx, []backend.LeaseRecord{rec}, lapsed)
+		if err == nil {
+			err = verdicts[0]
+		}
+		return err
+	}},
 	{"Release", func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error {
 		return b.Release(ctx, rec, backend.ExitRetired)
 	}},
@@ -38,9 +45,12 @@ var calls = []call{
 
 // offered reports whether the backend has c's method.
 func (s *subject) offered(c call) bool {
-	if c.name != "Restore" {
-		return true
+	ok := true
+	switch c.name {
+	case "RenewBatch":
+		_, ok = s.batcher()
+	case "Restore":
+		_, ok = s.restorer()
 	}
-	_, ok := s.restorer()
 	return ok
 }

@@ -67,6 +67,7 @@ func RunSuite(newBackend func() backend.Backend) func() {
 		Describe("Forget", func() { forgetSpecs(s) })
 		Describe("Sweep", Serial, func() { sweepSpecs(s) })
 		Describe("Restore", func() { restoreSpecs(s) })
+		Describe("RenewBatch", func() { batchSpecs(s) })
 		Describe("the generation of a checkpoint", func() { generationSpecs(s) })
 		Describe("a Notifier", func() { notifySpecs(s) })
 

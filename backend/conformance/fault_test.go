@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,8 @@ var faults = map[string]func() backend.Backend{
 	"Forget ignores the holder":            func() backend.Backend { return &holderIgnored{tracked: track()} },
 	"a holder acquires its own live lease": func() backend.Backend { return &reentrant{tracked: track()} },
 	"ReadCheckpoint drops PrevHolderID":    func() backend.Backend { return &nameless{memory.New()} },
+	"RenewBatch answers in another order":  func() backend.Backend { return &unordered{memory.New()} },
+	"RenewBatch ignores the token":         func() backend.Backend { return &batchUnfenced{track()} },
 	"two that ask at once both acquire":    func() backend.Backend { return &hasty{tracked: track()} },
 }
 
@@ -156,4 +159,23 @@ func (b *hasty) Acquire(ctx context.Context, workID, holderID string, ttl time.D
 		return rec, nil
 	}
 	return rec, err
+}
+
+type unordered struct{ *memory.Backend }
+
+func (b *unordered) RenewBatch(ctx context.Context, records []backend.LeaseRecord, ttl time.Duration) ([]error, error) {
+	verdicts, err := b.Backend.RenewBatch(ctx, records, ttl)
+	slices.Reverse(verdicts)
+	return verdicts, err
+}
+
+type batchUnfenced struct{ *tracked }
+
+func (b *batchUnfenced) RenewBatch(ctx context.Context, records []backend.LeaseRecord, ttl time.Duration) ([]error, error) {
+	owned := make([]backend.LeaseRecord, len(records))
+	for i, rec := range records {
+		owned[i] = rec
+		owned[i].FencingToken = b.owner(rec).FencingToken
+	}
+	return b.tracked.RenewBatch(ctx, owned, ttl)
 }

@@ -93,6 +93,11 @@ func (s *subject) restorer() (backend.Restorer, bool) {
 	return offered[backend.Restorer](s, "Restorer")
 }
 
+// batcher returns the backend as a [backend.BatchRenewer] where it is one.
+func (s *subject) batcher() (backend.BatchRenewer, bool) {
+	return offered[backend.BatchRenewer](s, "BatchRenewer")
+}
+
 // generations returns how many the backend tells apart, where it is a
 // [backend.Sequencer]. The specs want eight.
 func (s *subject) generations() (int, bool) {

@@ -20,25 +20,25 @@ var (
 var verdicts = []struct {
 	name    string
 	arrange func(ctx context.Context, s *subject) situation
-	want    [6]error // Checkpoint, Renew, Release, ReadCheckpoint, Forget, Restore
+	want    [7]error // Checkpoint, Renew, RenewBatch, Release, ReadCheckpoint, Forget, Restore
 }{
-	{"with a stale token of a live lease", takenOver(stay), [6]error{fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with a stale token of a lapsed lease", takenOver(lapse), [6]error{fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with a stale token of a released lease", takenOver(leave), [6]error{fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with the token of the holder's own earlier lease", takenAgain, [6]error{fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with the zero token", retoken(func(uint64) uint64 { return 0 }), [6]error{fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with a token that was not issued yet", retoken(func(t uint64) uint64 { return t + 1 }), [6]error{fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with a token above int64", retoken(func(t uint64) uint64 { return 1<<63 | t }), [6]error{fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with the greatest token", retoken(func(uint64) uint64 { return math.MaxUint64 }), [6]error{fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with the token of other work", misplaced, [6]error{fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"on a row that never was", missing, [6]error{fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"on a row that was forgotten", forgotten, [6]error{fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"of another holder on a live lease", renamed(stay), [6]error{fenced, fenced, fenced, nil, fenced, nil}},
-	{"of another holder on a lapsed lease", renamed(lapse), [6]error{fenced, fenced, fenced, nil, fenced, nil}},
-	{"of another holder on a released lease", renamed(leave), [6]error{fenced, fenced, fenced, nil, fenced, nil}},
-	{"on a live lease", own(stay), [6]error{nil, nil, nil, nil, nil, nil}},
-	{"on a lapsed lease", own(lapse), [6]error{nil, expired, expired, nil, nil, nil}},
-	{"on a released lease", own(leave), [6]error{expired, expired, expired, nil, nil, nil}},
+	{"with a stale token of a live lease", takenOver(stay), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with a stale token of a lapsed lease", takenOver(lapse), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with a stale token of a released lease", takenOver(leave), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with the token of the holder's own earlier lease", takenAgain, [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with the zero token", retoken(func(uint64) uint64 { return 0 }), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with a token that was not issued yet", retoken(func(t uint64) uint64 { return t + 1 }), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with a token above int64", retoken(func(t uint64) uint64 { return 1<<63 | t }), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with the greatest token", retoken(func(uint64) uint64 { return math.MaxUint64 }), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with the token of other work", misplaced, [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"on a row that never was", missing, [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"on a row that was forgotten", forgotten, [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"of another holder on a live lease", renamed(stay), [7]error{fenced, fenced, fenced, fenced, nil, fenced, nil}},
+	{"of another holder on a lapsed lease", renamed(lapse), [7]error{fenced, fenced, fenced, fenced, nil, fenced, nil}},
+	{"of another holder on a released lease", renamed(leave), [7]error{fenced, fenced, fenced, fenced, nil, fenced, nil}},
+	{"on a live lease", own(stay), [7]error{nil, nil, nil, nil, nil, nil, nil}},
+	{"on a lapsed lease", own(lapse), [7]error{nil, expired, expired, expired, nil, nil, nil}},
+	{"on a released lease", own(leave), [7]error{expired, expired, expired, expired, nil, nil, nil}},
 }
 
 func verdictSpecs(s *subject) {

@@ -39,7 +39,8 @@ func WithClock(c Clock) Option {
 }
 
 // Backend is a [backend.Backend] in memory. It also is a [backend.Restorer], a
-// [backend.Sequencer] and a [backend.Notifier]. Its methods do not block.
+// [backend.BatchRenewer], a [backend.Sequencer] and a [backend.Notifier]. Its methods
+// do not block.
 type Backend struct {
 	clock   Clock
 	waiters wake.Board
@@ -124,13 +125,27 @@ func (b *Backend) Generations() int { return math.MaxInt }
 
 // Renew implements [backend.Backend].
 func (b *Backend) Renew(ctx context.Context, record backend.LeaseRecord, ttl time.Duration) error {
-	return b.with(ctx, record, func(r *row, now time.Time) error {
-		if !r.live(now) {
-			return backend.ErrLeaseExpired
+	return b.with(ctx, record, func(r *row, now time.Time) error { return r.renew(now, ttl) })
+}
+
+// RenewBatch implements [backend.BatchRenewer].
+func (b *Backend) RenewBatch(ctx context.Context, records []backend.LeaseRecord, ttl time.Duration) ([]error, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	now := b.clock.Now()
+	verdicts := make([]error, len(records))
+	for i, record := range records {
+		r, err := b.of(record)
+		if err == nil {
+			err = r.renew(now, ttl)
 		}
-		r.touch(now, ttl)
-		return nil
-	})
+		verdicts[i] = err
+	}
+	return verdicts, nil
 }
 
 // Release implements [backend.Backend].
@@ -234,14 +249,31 @@ func (b *Backend) with(ctx context.Context, record backend.LeaseRecord, do func(
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
-	r := b.rows[record.WorkID]
-	if r == nil || r.holder != record.HolderID || r.token != record.FencingToken {
-		return backend.ErrFenced
+	r, err := b.of(record)
+	if err != nil {
+		return err
 	}
 	return do(r, b.clock.Now())
 }
 
+// of returns the row that record still owns.
+func (b *Backend) of(record backend.LeaseRecord) (*row, error) {
+	r := b.rows[record.WorkID]
+	if r == nil || r.holder != record.HolderID || r.token != record.FencingToken {
+		return nil, backend.ErrFenced
+	}
+	return r, nil
+}
+
 func (r *row) live(now time.Time) bool { return now.Before(r.expires) }
+
+func (r *row) renew(now time.Time, ttl time.Duration) error {
+	if !r.live(now) {
+		return backend.ErrLeaseExpired
+	}
+	r.touch(now, ttl)
+	return nil
+}
 
 // left says how the row's holder left it, for the one who takes it now.
 func (r *row) left() backend.ExitMode {

@@ -201,7 +201,15 @@ var _ = Describe("A statement that was executed in place of another", func() {
 			"read":       func(b *postgres.Backend) error { _, err := b.ReadCheckpoint(ctx, rec); return err },
 			"release":    func(b *postgres.Backend) error { return b.Release(ctx, rec, backend.ExitFinished) },
 			"renew":      func(b *postgres.Backend) error { return b.Renew(ctx, rec, 2*ttl) },
-			"restore":    func(b *postgres.Backend) error { return b.Restore(ctx, rec) },
+			"renew_batch": func(b *postgres.Backend) error {
+				verdicts, err := b.RenewBatch(ctx, []backend.LeaseRecord{rec}, 2*ttl)
+				return errors.Join(append(verdicts, err)...)
+			},
+			"why_batch": func(b *postgres.Backend) error {
+				verdicts, err := b.RenewBatch(ctx, []backend.LeaseRecord{{WorkID: work, HolderID: "b", FencingToken: 1}}, ttl)
+				return errors.Join(append(verdicts, err)...)
+			},
+			"restore": func(b *postgres.Backend) error { return b.Restore(ctx, rec) },
 			"sweep": func(b *postgres.Backend) error {
 				_, err := b.Sweep(ctx, backend.SweepOptions{Retention: -ttl, IncludeExpired: true})
 				return err

@@ -34,7 +34,7 @@ import (
 )
 
 // Backend is a [backend.Backend] on PostgreSQL. It also is a [backend.Restorer], a
-// [backend.Sequencer] and a [backend.Classifier].
+// [backend.BatchRenewer], a [backend.Sequencer] and a [backend.Classifier].
 type Backend struct {
 	db         *sql.DB
 	statements map[string]*statement

@@ -35,12 +35,14 @@ const (
 	read       = "read"
 	release    = "release"
 	renew      = "renew"
+	renewBatch = "renew_batch"
 	restore    = "restore"
 	sweep      = "sweep"
 	why        = "why"
+	whyBatch   = "why_batch"
 )
 
-var statementNames = []string{acquire, checkpoint, forget, read, release, renew, restore, sweep, why}
+var statementNames = []string{acquire, checkpoint, forget, read, release, renew, renewBatch, restore, sweep, why, whyBatch}
 
 // statement is one of ours, prepared when it is first used.
 type statement struct {

@@ -15,8 +15,8 @@ const bound = time.Minute
 // leaves may be imported by the whole library. They know the backends' seam and
 // each other.
 var leaves = []string{
-	"internal/bounded", "internal/claim", "internal/gate", "internal/ident",
-	"internal/pacing", "internal/wake", "internal/watch", "internal/window",
+	"internal/agenda", "internal/batch", "internal/bounded", "internal/claim", "internal/gate",
+	"internal/ident", "internal/pacing", "internal/wake", "internal/watch", "internal/window",
 }
 
 // arrows say which packages of the module each package of the library may

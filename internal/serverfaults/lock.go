@@ -15,13 +15,16 @@ import (
 func (s *subject) lockSpecs() {
 	It("22a: for less than the window costs no lease", limit, func(ctx SpecContext) {
 		db := s.database()
-		_, renewCtx := renewing(ctx, holder(on(db), "a", ttl), work)
+		a := holder(on(db), "a", ttl)
+		_, renewCtx := renewing(ctx, a, work)
+		_, other := renewing(ctx, a, "other") // in the same batch
 		unlock := lock(ctx, db)
 		// Past the moment when the renewal was due, and some time short of the end.
 		Eventually(func() time.Duration { return time.Until(window(renewCtx)) }).WithTimeout(ttl).
 			Should(BeNumerically("<", ttl/4))
 		unlock()
 		expectRenewed(renewCtx, ttl)
+		expectRenewed(other, ttl)
 	})
 
 	It("22a: for longer costs that lease at its window, and no other", limit, func(ctx SpecContext) {

@@ -42,9 +42,12 @@ func (s *subject) silenceSpecs() {
 			s.database()
 			w := newWire()
 			b := on(s.open(w.dsn))
-			_, renewCtx := renewing(ctx, holder(b, "a", ttl), work)
+			a := holder(b, "a", ttl)
+			_, renewCtx := renewing(ctx, a, work)
+			_, other := renewing(ctx, a, "other") // in the same batch
 			w.cut()
 			expectWindowCloses(renewCtx)
+			expectWindowCloses(other)
 
 			w.heal()
 			left := waitFor(ctx, holder(b, "b", ttl), work)

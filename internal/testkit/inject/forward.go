@@ -2,71 +2,55 @@ package inject
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aetomala/worklease/backend"
 )
 
-// forwarding returns inner behind f, with its optional interfaces. Go cannot add
-// a method to a value, so each set of them is a type.
+// forwarding returns inner behind f, with its optional interfaces. Go cannot add a
+// method to a value, so each selection of them is a type: none, those of memory, and
+// those of PostgreSQL, which can classify its errors too.
 func forwarding(f *Faults, inner backend.Backend) backend.Backend {
-	b := &wrapped{f, inner}
-	var r backend.Restorer
-	inside, restores := inner.(backend.Restorer)
-	if restores {
-		r = restorer{f, inside}
-	}
-	s, sequences := inner.(backend.Sequencer)
-	c, classifies := inner.(backend.Classifier)
-
 	type (
-		R = backend.Restorer
-		S = backend.Sequencer
-		C = backend.Classifier
+		offer interface {
+			backend.Restorer
+			backend.BatchRenewer
+			backend.Sequencer
+		}
+		most struct {
+			*wrapped
+			restorer
+			batcher
+			backend.Sequencer
+		}
 	)
-	switch [3]bool{restores, sequences, classifies} {
-	case [3]bool{true, true, true}:
-		return struct {
-			*wrapped
-			R
-			S
-			C
-		}{b, r, s, c}
-	case [3]bool{true, true, false}:
-		return struct {
-			*wrapped
-			R
-			S
-		}{b, r, s}
-	case [3]bool{true, false, true}:
-		return struct {
-			*wrapped
-			R
-			C
-		}{b, r, c}
-	case [3]bool{false, true, true}:
-		return struct {
-			*wrapped
-			S
-			C
-		}{b, s, c}
-	case [3]bool{true, false, false}:
-		return struct {
-			*wrapped
-			R
-		}{b, r}
-	case [3]bool{false, true, false}:
-		return struct {
-			*wrapped
-			S
-		}{b, s}
-	case [3]bool{false, false, true}:
-		return struct {
-			*wrapped
-			C
-		}{b, c}
+	b := &wrapped{f, inner}
+	offered, all := inner.(offer)
+	classifier, classifies := inner.(backend.Classifier)
+	if !all {
+		for _, some := range []bool{is[backend.Restorer](inner), is[backend.BatchRenewer](inner), is[backend.Sequencer](inner), classifies} {
+			if some {
+				panic(fmt.Sprintf("inject: %T has a selection of the optional interfaces that is not known here", inner))
+			}
+		}
+		return b
 	}
-	return b
+	with := most{b, restorer{f, offered}, batcher{f, offered}, offered}
+	if !classifies {
+		return with
+	}
+	return struct {
+		most
+		backend.Classifier
+	}{with, classifier}
+}
+
+func is[T any](b backend.Backend) bool {
+	_, ok := b.(T)
+	return ok
 }
 
 type wrapped struct {
@@ -95,7 +79,7 @@ func (w *wrapped) Checkpoint(ctx context.Context, record backend.LeaseRecord, st
 func (w *wrapped) Renew(ctx context.Context, record backend.LeaseRecord, ttl time.Duration) error {
 	return w.faults.call(ctx, Renew, func(ctx context.Context) error {
 		return w.inner.Renew(ctx, record, ttl)
-	})
+	}, record.WorkID)
 }
 
 func (w *wrapped) Release(ctx context.Context, record backend.LeaseRecord, mode backend.ExitMode) error {
@@ -149,4 +133,27 @@ func (r restorer) Restore(ctx context.Context, record backend.LeaseRecord) error
 	return r.faults.call(ctx, Restore, func(ctx context.Context) error {
 		return r.inner.Restore(ctx, record)
 	})
+}
+
+type batcher struct {
+	faults *Faults
+	inner  backend.BatchRenewer
+}
+
+// RenewBatch is a call of Renew, whose fault meets the batch as one. A verdict that
+// the fault answers is that on every lease.
+func (b batcher) RenewBatch(ctx context.Context, records []backend.LeaseRecord, ttl time.Duration) ([]error, error) {
+	ids := make([]string, len(records))
+	for i, record := range records {
+		ids[i] = record.WorkID
+	}
+	var verdicts []error
+	err := b.faults.call(ctx, Renew, func(ctx context.Context) (err error) {
+		verdicts, err = b.inner.RenewBatch(ctx, records, ttl)
+		return err
+	}, ids...)
+	if errors.Is(err, backend.ErrFenced) || errors.Is(err, backend.ErrLeaseExpired) {
+		return slices.Repeat([]error{err}, len(records)), nil
+	}
+	return verdicts, err
 }

@@ -36,6 +36,9 @@ type Call struct {
 	N     int // counted from 1 for each Op
 	Start time.Time
 
+	// WorkIDs are the leases that a Renew is about, several in a batch.
+	WorkIDs []string
+
 	// Do makes the call on the backend inside. What it returns besides the error
 	// reaches the caller when the fault returns nil; a Sweep's count always does.
 	Do func(ctx context.Context) error
@@ -82,9 +85,9 @@ func (f *Faults) Out(op Op) int {
 }
 
 // call sends one call of op through its fault.
-func (f *Faults) call(ctx context.Context, op Op, do func(context.Context) error) error {
+func (f *Faults) call(ctx context.Context, op Op, do func(context.Context) error, workIDs ...string) error {
 	f.mu.Lock()
-	call := Call{Op: op, N: len(f.calls[op]) + 1, Start: time.Now(), Do: do}
+	call := Call{Op: op, N: len(f.calls[op]) + 1, Start: time.Now(), WorkIDs: workIDs, Do: do}
 	f.calls[op] = append(f.calls[op], call)
 	f.out[op]++
 	fault := f.faults[op]

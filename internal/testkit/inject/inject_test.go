@@ -118,15 +118,16 @@ var _ = Describe("Around", func() {
 	)
 })
 
-// The optional interfaces are tried in every combination that an inner backend
-// can have. One that is added to package backend must be added here, which in
+// The optional interfaces are tried in the selections that our backends have. One
+// that is added to package backend must be added here, which in
 // turn fails until it is forwarded.
 var _ = Describe("Optional interfaces", func() {
 	has := map[string]func(backend.Backend) bool{
-		"Restorer":   func(b backend.Backend) bool { _, ok := b.(backend.Restorer); return ok },
-		"Sequencer":  func(b backend.Backend) bool { _, ok := b.(backend.Sequencer); return ok },
-		"Classifier": func(b backend.Backend) bool { _, ok := b.(backend.Classifier); return ok },
-		"Notifier":   tells,
+		"Restorer":     func(b backend.Backend) bool { _, ok := b.(backend.Restorer); return ok },
+		"BatchRenewer": func(b backend.Backend) bool { _, ok := b.(backend.BatchRenewer); return ok },
+		"Sequencer":    func(b backend.Backend) bool { _, ok := b.(backend.Sequencer); return ok },
+		"Classifier":   func(b backend.Backend) bool { _, ok := b.(backend.Classifier); return ok },
+		"Notifier":     tells,
 	}
 
 	DescribeTable("are forwarded exactly when the inner backend has them", func(inner backend.Backend) {
@@ -136,34 +137,21 @@ var _ = Describe("Optional interfaces", func() {
 		}
 	},
 		Entry("none", plain{memory.New()}),
-		Entry("Restorer", struct {
-			plain
-			backend.Restorer
-		}{plain{memory.New()}, memory.New()}),
-		Entry("Sequencer", struct {
-			plain
-			backend.Sequencer
-		}{plain{memory.New()}, memory.New()}),
-		Entry("Classifier", struct {
-			plain
-			classifier
-		}{plain{memory.New()}, classifier{}}),
-		Entry("Restorer and Sequencer", memory.New()),
-		Entry("Restorer and Classifier", struct {
-			plain
-			backend.Restorer
-			classifier
-		}{plain{memory.New()}, memory.New(), classifier{}}),
-		Entry("Sequencer and Classifier", struct {
-			plain
-			backend.Sequencer
-			classifier
-		}{plain{memory.New()}, memory.New(), classifier{}}),
-		Entry("all", struct {
+		Entry("those of memory", memory.New()),
+		Entry("those of PostgreSQL", struct {
 			*memory.Backend
 			classifier
 		}{memory.New(), classifier{}}),
 	)
+
+	It("are refused in any other selection, which would go unnoticed", func() {
+		Expect(func() {
+			inject.Around(struct {
+				plain
+				backend.Restorer
+			}{plain{memory.New()}, memory.New()})
+		}).To(Panic())
+	})
 
 	It("are all known here", func() {
 		names := []string{}
