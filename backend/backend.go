@@ -9,9 +9,10 @@
 //
 // # Optional interfaces
 //
-// [Restorer], [BatchRenewer], [Sequencer], [Classifier] and [Notifier] are optional, in the manner of
-// database/sql/driver: worklease.New asks a backend for them once. A wrapper that
-// embeds [Backend] hides those of the backend inside unless it forwards them.
+// [Restorer], [BatchRenewer], [Sequencer], [Classifier] and [Notifier] are optional,
+// in the manner of database/sql/driver: worklease.New asks a backend for them once.
+// [Lister] and [ForceReleaser] are optional too, for operators. A wrapper that embeds
+// [Backend] hides those of the backend inside unless it forwards them.
 //
 // # Guarantees
 //
@@ -22,7 +23,8 @@
 //
 // A backend waits for nothing and retries nothing: each method is one attempt.
 // It does not bound its calls by a clock of its own either; whoever calls it
-// must be ready for a driver that does not come back at its context's deadline.
+// must be ready for a driver that does not come back at its context's deadline. The
+// methods for operators are the exception, see [Lister].
 package backend
 
 import (

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"iter"
 	"time"
 )
 
@@ -84,9 +85,9 @@ type Classifier interface {
 // says who has the lease. Without a Notifier waiters poll.
 type Notifier interface {
 	// Subscribe asks to be told when workID's lease may have become free: by
-	// Release, by Forget, or because it was put back. It is called before the
-	// attempt that may find the lease held, does not block and costs nothing where
-	// that attempt succeeds. free is nil where nobody will be told.
+	// Release, ForceRelease or Forget, or because it was put back. It is called
+	// before the attempt that may find the lease held, does not block and costs
+	// nothing where that attempt succeeds. free is nil where nobody will be told.
 	//
 	// What comes out of free is how many subscribers, of this process, were told
 	// together, so that they can spread their attempts. It is never closed, and what
@@ -94,4 +95,49 @@ type Notifier interface {
 	//
 	// stop ends the subscription. It may be called more than once.
 	Subscribe(workID string) (free <-chan int, stop func())
+}
+
+// Lister shows who holds what. It is for operators and their tools: the library
+// itself does not ask for it.
+type Lister interface {
+	// List lists the leases that opts select, each at most once, in an order of
+	// work IDs that is the store's own and always the same. Each range over the
+	// sequence begins anew.
+	//
+	// It reads the store as it goes, in steps, and nothing is open or locked
+	// between two leases: the body of a range may take its time, call the backend,
+	// and break off. So the list is no snapshot. A lease that is there all the
+	// while, and is selected all the while, is listed; one that comes or goes
+	// meanwhile may be or not.
+	//
+	// An error ends the sequence, with a zero LeaseInfo beside it. One about opts
+	// comes before anything is read; see [ListOptions.Validate]. The end of ctx
+	// gives an error that matches ctx.Err() in the place of the next lease, at once
+	// even where the store does not answer: unlike a method of [Backend], List
+	// keeps that bound itself, since nothing of the library stands above it.
+	List(ctx context.Context, opts ListOptions) iter.Seq2[LeaseInfo, error]
+}
+
+// ForceReleaser takes a lease from a holder that is known to be dead, without
+// waiting for the ttl. It is for operators and their tools: the library itself does
+// not ask for it.
+type ForceReleaser interface {
+	// ForceRelease ends the lease on workID that has this token, live or lapsed,
+	// and fences its holder. The lease is free at once and counts as lapsed with
+	// no declared exit: a successor reads [ExitExpired], that holder, and the last
+	// state. The row gets a greater token, which nobody holds, so that the holder
+	// can do nothing to the lease any more; its Checkpoint, which would revive
+	// one that has merely lapsed, is refused too.
+	//
+	// A holder that lives after all learns of it at its next call. Until then it
+	// goes on, possibly beside a successor, and what it does elsewhere is not
+	// fenced: be sure that it is dead.
+	//
+	// It returns [ErrFenced] when the row is gone or has another token: the lease
+	// has moved on. It returns [ErrLeaseExpired] when the holder has declared an
+	// exit, which stands; the lease is free then. Neither changes anything.
+	//
+	// The end of ctx ends the wait at once, as with [Lister]; the lease may then
+	// have been released or not.
+	ForceRelease(ctx context.Context, workID string, token uint64) error
 }

@@ -41,6 +41,9 @@ var calls = []call{
 	{"Restore", func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error {
 		return b.(backend.Restorer).Restore(ctx, rec)
 	}},
+	{"ForceRelease", func(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) error {
+		return b.(backend.ForceReleaser).ForceRelease(ctx, rec.WorkID, rec.FencingToken)
+	}},
 }
 
 // offered reports whether the backend has c's method.
@@ -51,6 +54,8 @@ func (s *subject) offered(c call) bool {
 		_, ok = s.batcher()
 	case "Restore":
 		_, ok = s.restorer()
+	case "ForceRelease":
+		_, ok = s.forceReleaser()
 	}
 	return ok
 }

@@ -72,7 +72,7 @@ func (c *client) step(ctx context.Context, h *history) {
 		return
 	}
 	rec := records[max(c.rnd.IntN(len(records)), c.rnd.IntN(len(records)))]
-	switch c.rnd.IntN(8) {
+	switch c.rnd.IntN(9) {
 	case 0, 1:
 		state := ""
 		if c.rnd.IntN(4) > 0 {
@@ -103,6 +103,12 @@ func (c *client) step(ctx context.Context, h *history) {
 			h.call(c.number, fmt.Sprintf("Restore(%d)", rec.FencingToken),
 				func() error { return r.Restore(ctx, rec) },
 				func(m *model) error { return m.restore(rec) })
+		}
+	case 8:
+		if f, ok := c.Backend.(backend.ForceReleaser); ok {
+			h.call(c.number, fmt.Sprintf("ForceRelease(%d)", rec.FencingToken),
+				func() error { return f.ForceRelease(ctx, h.workID, rec.FencingToken) },
+				func(m *model) error { return m.forceRelease(rec) })
 		}
 	}
 }

@@ -70,6 +70,8 @@ func RunSuite(newBackend func() backend.Backend) func() {
 		Describe("RenewBatch", func() { batchSpecs(s) })
 		Describe("the generation of a checkpoint", func() { generationSpecs(s) })
 		Describe("a Notifier", func() { notifySpecs(s) })
+		Describe("List", func() { listSpecs(s) })
+		Describe("ForceRelease", func() { forceSpecs(s) })
 
 		Describe("a refused call", func() { verdictSpecs(s) })
 		Describe("a done context", func() { contextSpecs(s) })

@@ -45,6 +45,7 @@ func doneSpecs(s *subject, want error, end func(context.Context) (context.Contex
 		Entry("7a: ReadCheckpoint", limit, "ReadCheckpoint"),
 		Entry("7a: Forget", limit, "Forget"),
 		Entry("7a: Restore", limit, "Restore"),
+		Entry("7a: ForceRelease", limit, "ForceRelease"),
 	)
 
 	It("7a: Acquire gives its error and makes no row", limit, func(ctx SpecContext) {

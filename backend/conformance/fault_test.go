@@ -3,8 +3,10 @@ package conformance_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +29,11 @@ var faults = map[string]func() backend.Backend{
 	"RenewBatch answers in another order":  func() backend.Backend { return &unordered{memory.New()} },
 	"RenewBatch ignores the token":         func() backend.Backend { return &batchUnfenced{track()} },
 	"two that ask at once both acquire":    func() backend.Backend { return &hasty{tracked: track()} },
+	"ForceRelease keeps the token":         func() backend.Backend { return &mild{tracked: track()} },
+	"ForceRelease ignores the token":       func() backend.Backend { return &blind{tracked: track()} },
+	"List gives states unasked":            func() backend.Backend { return &talkative{memory.New()} },
+	"List goes on after its context":       func() backend.Backend { return &unending{memory.New()} },
+	"List reads a prefix as a pattern":     func() backend.Backend { return &pattern{memory.New()} },
 }
 
 // tracked is a backend that knows whose each lease is.
@@ -178,4 +185,44 @@ func (b *batchUnfenced) RenewBatch(ctx context.Context, records []backend.LeaseR
 		owned[i].FencingToken = b.owner(rec).FencingToken
 	}
 	return b.tracked.RenewBatch(ctx, owned, ttl)
+}
+
+type mild struct{ *tracked }
+
+func (b *mild) ForceRelease(ctx context.Context, workID string, token uint64) error {
+	owner := b.owner(backend.LeaseRecord{WorkID: workID})
+	if owner.FencingToken != token {
+		return backend.ErrFenced
+	}
+	return b.Renew(ctx, owner, -time.Second)
+}
+
+type blind struct{ *tracked }
+
+func (b *blind) ForceRelease(ctx context.Context, workID string, token uint64) error {
+	owner := b.owner(backend.LeaseRecord{WorkID: workID, FencingToken: token})
+	return b.tracked.ForceRelease(ctx, workID, owner.FencingToken)
+}
+
+type talkative struct{ *memory.Backend }
+
+func (b *talkative) List(ctx context.Context, opts backend.ListOptions) iter.Seq2[backend.LeaseInfo, error] {
+	opts.State = true
+	return b.Backend.List(ctx, opts)
+}
+
+type unending struct{ *memory.Backend }
+
+func (b *unending) List(ctx context.Context, opts backend.ListOptions) iter.Seq2[backend.LeaseInfo, error] {
+	if ctx.Err() == nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	return b.Backend.List(ctx, opts)
+}
+
+type pattern struct{ *memory.Backend }
+
+func (b *pattern) List(ctx context.Context, opts backend.ListOptions) iter.Seq2[backend.LeaseInfo, error] {
+	opts.WorkIDPrefix, _, _ = strings.Cut(opts.WorkIDPrefix, "%")
+	return b.Backend.List(ctx, opts)
 }

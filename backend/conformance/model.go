@@ -118,6 +118,18 @@ func (m *model) restore(rec backend.LeaseRecord) error {
 	return nil
 }
 
+// forceRelease gives the row a token that nobody has.
+func (m *model) forceRelease(rec backend.LeaseRecord) error {
+	r, err := m.tokened(rec)
+	if err == nil && r.exit != backend.ExitNone {
+		err = backend.ErrLeaseExpired
+	}
+	if err == nil {
+		r.token, r.live = 0, false
+	}
+	return err
+}
+
 func (m *model) sweep(includeExpired bool) (deleted int64) {
 	for workID, r := range m.rows {
 		if !r.live && (r.exit == backend.ExitRetired || includeExpired && r.exit == backend.ExitNone) {

@@ -52,6 +52,14 @@ func notifySpecs(s *subject) {
 		Entry("by Forget", limit, func(ctx context.Context, rec backend.LeaseRecord) {
 			Expect(s.Forget(ctx, rec)).To(Succeed())
 		}),
+		Entry("by ForceRelease", limit, func(ctx context.Context, rec backend.LeaseRecord) {
+			f, ok := s.forceReleaser()
+			if !ok {
+				s.leave(ctx, rec, backend.ExitAbandoned)
+				return
+			}
+			Expect(f.ForceRelease(ctx, rec.WorkID, rec.FencingToken)).To(Succeed())
+		}),
 		Entry("because it was put back", limit, func(ctx context.Context, rec backend.LeaseRecord) {
 			r, ok := s.restorer()
 			if !ok {

@@ -83,7 +83,7 @@ func (w *walk) step(ctx context.Context) {
 		w.acquire(ctx)
 		return
 	}
-	switch rec := w.record(); w.rnd.IntN(12) {
+	switch rec := w.record(); w.rnd.IntN(13) {
 	case 0, 1, 2:
 		w.acquire(ctx)
 	case 3, 4:
@@ -106,6 +106,10 @@ func (w *walk) step(ctx context.Context) {
 	case 11:
 		if r, ok := w.Backend.(backend.Restorer); ok {
 			w.compare(r.Restore(ctx, rec), w.model.restore(rec), "Restore(%v)", rec)
+		}
+	case 12:
+		if f, ok := w.Backend.(backend.ForceReleaser); ok {
+			w.compare(f.ForceRelease(ctx, rec.WorkID, rec.FencingToken), w.model.forceRelease(rec), "ForceRelease(%v)", rec)
 		}
 	}
 }

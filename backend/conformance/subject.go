@@ -98,6 +98,16 @@ func (s *subject) batcher() (backend.BatchRenewer, bool) {
 	return offered[backend.BatchRenewer](s, "BatchRenewer")
 }
 
+// forceReleaser returns the backend as a [backend.ForceReleaser] where it is one.
+func (s *subject) forceReleaser() (backend.ForceReleaser, bool) {
+	return offered[backend.ForceReleaser](s, "ForceReleaser")
+}
+
+// lister returns the backend as a [backend.Lister] where it is one.
+func (s *subject) lister() (backend.Lister, bool) {
+	return offered[backend.Lister](s, "Lister")
+}
+
 // generations returns how many the backend tells apart, where it is a
 // [backend.Sequencer]. The specs want eight.
 func (s *subject) generations() (int, bool) {

@@ -76,6 +76,18 @@ func teethSpecs() {
 			"clients at once get answers that the model gives to the same calls one by one"),
 		bites("two that ask at once both acquire",
 			"concurrent use has one winner among 64"),
+		bites("ForceRelease keeps the token",
+			"ForceRelease fences the holder before anybody takes over, so that nothing revives the lease of a live lease",
+			"ForceRelease fences the holder before anybody takes over, so that nothing revives the lease of one that has lapsed"),
+		bites("ForceRelease ignores the token",
+			"ForceRelease touches no lease but the one of that token",
+			"ForceRelease is refused and changes nothing with a stale token of a live lease"),
+		bites("List gives states unasked",
+			"List gives the state only when it is asked for"),
+		bites("List goes on after its context",
+			"List 7a: ends with its context, between two leases too"),
+		bites("List reads a prefix as a pattern",
+			"List takes a prefix and a holder for the bytes that they are"),
 	)
 }
 

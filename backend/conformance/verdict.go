@@ -20,25 +20,25 @@ var (
 var verdicts = []struct {
 	name    string
 	arrange func(ctx context.Context, s *subject) situation
-	want    [7]error // Checkpoint, Renew, RenewBatch, Release, ReadCheckpoint, Forget, Restore
+	want    [8]error // Checkpoint, Renew, RenewBatch, Release, ReadCheckpoint, Forget, Restore, ForceRelease
 }{
-	{"with a stale token of a live lease", takenOver(stay), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with a stale token of a lapsed lease", takenOver(lapse), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with a stale token of a released lease", takenOver(leave), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with the token of the holder's own earlier lease", takenAgain, [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with the zero token", retoken(func(uint64) uint64 { return 0 }), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with a token that was not issued yet", retoken(func(t uint64) uint64 { return t + 1 }), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with a token above int64", retoken(func(t uint64) uint64 { return 1<<63 | t }), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with the greatest token", retoken(func(uint64) uint64 { return math.MaxUint64 }), [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"with the token of other work", misplaced, [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"on a row that never was", missing, [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"on a row that was forgotten", forgotten, [7]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
-	{"of another holder on a live lease", renamed(stay), [7]error{fenced, fenced, fenced, fenced, nil, fenced, nil}},
-	{"of another holder on a lapsed lease", renamed(lapse), [7]error{fenced, fenced, fenced, fenced, nil, fenced, nil}},
-	{"of another holder on a released lease", renamed(leave), [7]error{fenced, fenced, fenced, fenced, nil, fenced, nil}},
-	{"on a live lease", own(stay), [7]error{nil, nil, nil, nil, nil, nil, nil}},
-	{"on a lapsed lease", own(lapse), [7]error{nil, expired, expired, expired, nil, nil, nil}},
-	{"on a released lease", own(leave), [7]error{expired, expired, expired, expired, nil, nil, nil}},
+	{"with a stale token of a live lease", takenOver(stay), [8]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with a stale token of a lapsed lease", takenOver(lapse), [8]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with a stale token of a released lease", takenOver(leave), [8]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with the token of the holder's own earlier lease", takenAgain, [8]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with the zero token", retoken(func(uint64) uint64 { return 0 }), [8]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with a token that was not issued yet", retoken(func(t uint64) uint64 { return t + 1 }), [8]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with a token above int64", retoken(func(t uint64) uint64 { return 1<<63 | t }), [8]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with the greatest token", retoken(func(uint64) uint64 { return math.MaxUint64 }), [8]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"with the token of other work", misplaced, [8]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"on a row that never was", missing, [8]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"on a row that was forgotten", forgotten, [8]error{fenced, fenced, fenced, fenced, fenced, fenced, fenced, fenced}},
+	{"of another holder on a live lease", renamed(stay), [8]error{fenced, fenced, fenced, fenced, nil, fenced, nil, nil}},
+	{"of another holder on a lapsed lease", renamed(lapse), [8]error{fenced, fenced, fenced, fenced, nil, fenced, nil, nil}},
+	{"of another holder on a released lease", renamed(leave), [8]error{fenced, fenced, fenced, fenced, nil, fenced, nil, expired}},
+	{"on a live lease", own(stay), [8]error{nil, nil, nil, nil, nil, nil, nil, nil}},
+	{"on a lapsed lease", own(lapse), [8]error{nil, expired, expired, expired, nil, nil, nil, nil}},
+	{"on a released lease", own(leave), [8]error{expired, expired, expired, expired, nil, nil, nil, expired}},
 }
 
 func verdictSpecs(s *subject) {

@@ -5,7 +5,7 @@
 //
 // It passes the same conformance suite as the PostgreSQL backend. Its fencing
 // tokens come from one counter for each Backend, which only a successful
-// Acquire advances.
+// Acquire or ForceRelease advances.
 //
 // # Not guaranteed
 //
@@ -39,8 +39,8 @@ func WithClock(c Clock) Option {
 }
 
 // Backend is a [backend.Backend] in memory. It also is a [backend.Restorer], a
-// [backend.BatchRenewer], a [backend.Sequencer] and a [backend.Notifier]. Its methods
-// do not block.
+// [backend.BatchRenewer], a [backend.Sequencer], a [backend.Notifier], a
+// [backend.Lister] and a [backend.ForceReleaser]. Its methods do not block.
 type Backend struct {
 	clock   Clock
 	waiters wake.Board
@@ -56,6 +56,7 @@ type row struct {
 	holder     string
 	token      uint64
 	expires    time.Time
+	acquired   time.Time
 	updated    time.Time
 	state      []byte
 	generation int
@@ -86,7 +87,7 @@ func (b *Backend) Acquire(ctx context.Context, workID, holderID string, ttl time
 	defer b.mu.Unlock()
 
 	now := b.clock.Now()
-	next := row{holder: holderID}
+	next := row{holder: holderID, acquired: now}
 	if r := b.rows[workID]; r != nil {
 		if r.live(now) {
 			return backend.LeaseRecord{}, &backend.HeldError{HolderID: r.holder, Remaining: r.expires.Sub(now)}

@@ -196,11 +196,18 @@ var _ = Describe("A statement that was executed in place of another", func() {
 
 		calls := map[string]func(*postgres.Backend) error{
 			"acquire":    func(b *postgres.Backend) error { _, err := b.Acquire(ctx, "another", "b", ttl); return err },
+			"check":      func(b *postgres.Backend) error { return b.Check(ctx) },
 			"checkpoint": func(b *postgres.Backend) error { return b.Checkpoint(ctx, rec, []byte("new"), 2*ttl) },
+			"force":      func(b *postgres.Backend) error { return b.ForceRelease(ctx, work, rec.FencingToken) },
 			"forget":     func(b *postgres.Backend) error { return b.Forget(ctx, rec) },
-			"read":       func(b *postgres.Backend) error { _, err := b.ReadCheckpoint(ctx, rec); return err },
-			"release":    func(b *postgres.Backend) error { return b.Release(ctx, rec, backend.ExitFinished) },
-			"renew":      func(b *postgres.Backend) error { return b.Renew(ctx, rec, 2*ttl) },
+			"list": func(b *postgres.Backend) (err error) {
+				for _, err = range b.List(ctx, backend.ListOptions{}) {
+				}
+				return err
+			},
+			"read":    func(b *postgres.Backend) error { _, err := b.ReadCheckpoint(ctx, rec); return err },
+			"release": func(b *postgres.Backend) error { return b.Release(ctx, rec, backend.ExitFinished) },
+			"renew":   func(b *postgres.Backend) error { return b.Renew(ctx, rec, 2*ttl) },
 			"renew_batch": func(b *postgres.Backend) error {
 				verdicts, err := b.RenewBatch(ctx, []backend.LeaseRecord{rec}, 2*ttl)
 				return errors.Join(append(verdicts, err)...)
@@ -214,6 +221,7 @@ var _ = Describe("A statement that was executed in place of another", func() {
 				_, err := b.Sweep(ctx, backend.SweepOptions{Retention: -ttl, IncludeExpired: true})
 				return err
 			},
+			"tokens": func(b *postgres.Backend) error { return b.Check(ctx) },
 			"why": func(b *postgres.Backend) error {
 				_ = b.Release(ctx, backend.LeaseRecord{WorkID: work, HolderID: "b", FencingToken: 1}, backend.ExitFinished)
 				return b.Renew(ctx, backend.LeaseRecord{WorkID: work, HolderID: "b", FencingToken: 1}, ttl)

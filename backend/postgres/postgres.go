@@ -34,7 +34,8 @@ import (
 )
 
 // Backend is a [backend.Backend] on PostgreSQL. It also is a [backend.Restorer], a
-// [backend.BatchRenewer], a [backend.Sequencer] and a [backend.Classifier].
+// [backend.BatchRenewer], a [backend.Sequencer], a [backend.Classifier], a
+// [backend.Lister] and a [backend.ForceReleaser].
 type Backend struct {
 	db         *sql.DB
 	statements map[string]*statement

@@ -30,19 +30,25 @@ var queryFiles embed.FS
 // and is noticed.
 const (
 	acquire    = "acquire"
+	check      = "check"
 	checkpoint = "checkpoint"
+	force      = "force"
 	forget     = "forget"
+	list       = "list"
 	read       = "read"
 	release    = "release"
 	renew      = "renew"
 	renewBatch = "renew_batch"
 	restore    = "restore"
 	sweep      = "sweep"
+	tokens     = "tokens"
 	why        = "why"
 	whyBatch   = "why_batch"
 )
 
-var statementNames = []string{acquire, checkpoint, forget, read, release, renew, renewBatch, restore, sweep, why, whyBatch}
+var statementNames = []string{
+	acquire, check, checkpoint, force, forget, list, read, release, renew, renewBatch, restore, sweep, tokens, why, whyBatch,
+}
 
 // statement is one of ours, prepared when it is first used.
 type statement struct {
@@ -59,10 +65,12 @@ func loadStatements(schema string) (map[string]*statement, error) {
 			return nil, fmt.Errorf("schema %.80q is not an identifier of at most %d bytes", schema, maxIdentifier)
 		}
 		ident := `"` + strings.ReplaceAll(schema, `"`, `""`) + `".`
+		// E, so that a backslash means the same whatever standard_conforming_strings says.
+		literal := "E'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(ident)
 		qualify = strings.NewReplacer(
 			"worklease_leases", ident+"worklease_leases",
-			// E, so that a backslash means the same whatever standard_conforming_strings says.
-			"'worklease_fencing_seq'", "E'"+strings.NewReplacer(`\`, `\\`, "'", "''").Replace(ident)+"worklease_fencing_seq'",
+			"'worklease_leases'", literal+"worklease_leases'",
+			"'worklease_fencing_seq'", literal+"worklease_fencing_seq'",
 		)
 	}
 	statements := make(map[string]*statement, len(statementNames))

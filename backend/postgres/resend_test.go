@@ -93,6 +93,22 @@ var _ = Describe("A reply that was lost after the server had executed", func() {
 			Expect(read(ctx, b, acquire(ctx, b, work, "b"))).To(Equal(backend.Checkpoint{}))
 		}, SpecTimeout(bound))
 
+		It("a ForceRelease that finds another token has fenced the holder", func(ctx SpecContext) {
+			rec := acquire(ctx, b, work, "a")
+			l.lose(bind, "force", io.EOF)
+			Expect(b.ForceRelease(ctx, work, rec.FencingToken)).To(Succeed())
+			Expect(l.count(bind, "force")).To(Equal(2))
+			Expect(b.Checkpoint(ctx, rec, nil, ttl)).To(MatchError(backend.ErrFenced))
+			Expect(read(ctx, b, acquire(ctx, b, work, "b"))).To(Equal(backend.Checkpoint{PrevExit: backend.ExitExpired, PrevHolderID: "a"}))
+		}, SpecTimeout(bound))
+
+		It("a ForceRelease of a lease that was left stays refused", func(ctx SpecContext) {
+			rec := acquire(ctx, b, work, "a")
+			Expect(b.Release(ctx, rec, backend.ExitFinished)).To(Succeed())
+			l.lose(bind, "force", io.EOF)
+			Expect(b.ForceRelease(ctx, work, rec.FencingToken)).To(MatchError(backend.ErrLeaseExpired))
+		}, SpecTimeout(bound))
+
 		It("6a: a Renew and a Checkpoint are done twice, to the same end", func(ctx SpecContext) {
 			rec := acquire(ctx, b, work, "a")
 			l.lose(bind, "renew", io.EOF)
@@ -106,6 +122,13 @@ var _ = Describe("A reply that was lost after the server had executed", func() {
 	})
 
 	Context("by a reset, after which nothing is sent again", func() {
+		It("a ForceRelease fails without a verdict, and says that the lease has moved on when made again", func(ctx SpecContext) {
+			rec := acquire(ctx, b, work, "a")
+			l.lose(bind, "force", errReset)
+			expectNoVerdict(b.ForceRelease(ctx, work, rec.FencingToken))
+			Expect(b.ForceRelease(ctx, work, rec.FencingToken)).To(MatchError(backend.ErrFenced))
+		}, SpecTimeout(bound))
+
 		It("6c: an Acquire is no verdict, and its lease lapses", func(ctx SpecContext) {
 			l.lose(bind, "acquire", errReset)
 			_, err := b.Acquire(ctx, work, "a", time.Second)
@@ -184,6 +207,8 @@ var _ = Describe("The happy path", func() {
 			{"acquire", func() (err error) { rec, err = b.Acquire(ctx, work, "a", ttl); return err }},
 			{"restore", func() error { return b.Restore(ctx, rec) }},
 			{"sweep", func() error { _, err := b.Sweep(ctx, backend.SweepOptions{Retention: time.Hour}); return err }},
+			{"acquire", func() (err error) { rec, err = b.Acquire(ctx, work, "a", ttl); return err }},
+			{"force", func() error { return b.ForceRelease(ctx, work, rec.FencingToken) }},
 		}
 		for _, s := range steps { // prepares each
 			Expect(s.do()).To(Succeed(), s.name)

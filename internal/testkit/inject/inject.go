@@ -53,7 +53,8 @@ type Faults struct {
 }
 
 // Around returns inner with faults around it, none at first. The backend that it
-// returns has the optional interfaces of inner and no others.
+// returns has those optional interfaces of inner that the library asks for, and no
+// others.
 func Around(inner backend.Backend) (*Faults, backend.Backend) {
 	f := &Faults{faults: map[Op]Fault{}, calls: map[Op][]Call{}, out: map[Op]int{}}
 	return f, forwarding(f, inner)
