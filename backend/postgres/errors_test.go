@@ -205,6 +205,7 @@ var _ = Describe("A statement that was executed in place of another", func() {
 				}
 				return err
 			},
+			"probe":   func(b *postgres.Backend) error { return b.Probe(ctx) },
 			"read":    func(b *postgres.Backend) error { _, err := b.ReadCheckpoint(ctx, rec); return err },
 			"release": func(b *postgres.Backend) error { return b.Release(ctx, rec, backend.ExitFinished) },
 			"renew":   func(b *postgres.Backend) error { return b.Renew(ctx, rec, 2*ttl) },
@@ -234,16 +235,18 @@ var _ = Describe("A statement that was executed in place of another", func() {
 				if other == name || right.Parameters(other) != right.Parameters(name) {
 					continue
 				}
-				pairs++
-				b := on(db)
-				b.Misroute(name, other)
-				err := call(b)
-				expectNoVerdict(err)
-				Expect(err).To(MatchError(ContainSubstring(option)), other+" in place of "+name)
-				Expect(row()).To(Equal(before), other+" in place of "+name)
+				for _, opts := range [][]postgres.Option{nil, {postgres.WithNotifications(postgres.NewListener(nil))}} {
+					pairs++
+					b := on(db, opts...)
+					b.Misroute(name, other)
+					err := call(b)
+					expectNoVerdict(err)
+					Expect(err).To(MatchError(ContainSubstring(option)), other+" in place of "+name)
+					Expect(row()).To(Equal(before), other+" in place of "+name)
+				}
 			}
 		}
-		Expect(pairs).To(BeNumerically(">=", 10))
+		Expect(pairs).To(BeNumerically(">=", 20))
 	}, SpecTimeout(bound))
 
 	DescribeTable("is noticed where it is a stranger's", func(ctx SpecContext, text string) {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"strings"
 )
@@ -38,3 +39,22 @@ func (b *Backend) Misroute(name, other string) {
 func (b *Backend) MisrouteText(name, text string) {
 	b.statements[name] = &statement{text: text}
 }
+
+// Fragment returns the text of a query that is part of others.
+func (b *Backend) Fragment(name string) string {
+	t, err := newTexts(b.listener.words.schema, true)
+	if err != nil {
+		panic(err)
+	}
+	text, err := t.of(name)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// Probe tells all listeners nothing.
+func (b *Backend) Probe(ctx context.Context) error { return b.probe(ctx) }
+
+// Words returns what a Listener says on its connection.
+func (l *Listener) Words() []string { return []string{l.words.listen, l.words.mark, l.words.unmark} }

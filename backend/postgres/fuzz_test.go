@@ -38,6 +38,9 @@ func FuzzSchema(f *testing.F) {
 		f.Add(name)
 	}
 	plain := statements(f, "")
+	for i, text := range plain {
+		plain[i] = unquoted(f, text, "")
+	}
 	f.Fuzz(func(t *testing.T, name string) {
 		if len(name) > 63 || !utf8.ValidString(name) || strings.Contains(name, "\x00") {
 			if _, err := postgres.New(new(sql.DB), postgres.WithSchema(name)); err == nil {
@@ -46,10 +49,7 @@ func FuzzSchema(f *testing.F) {
 			return
 		}
 		for i, text := range statements(t, name) {
-			if name != "" {
-				text = unquoted(t, text, name)
-			}
-			if text != plain[i] {
+			if text = unquoted(t, text, name); text != plain[i] {
 				t.Fatalf("the schema %q makes a statement other than\n%s\nnamely\n%s", name, plain[i], text)
 			}
 		}
@@ -58,12 +58,17 @@ func FuzzSchema(f *testing.F) {
 
 func statements(tb testing.TB, schema string) (texts []string) {
 	tb.Helper()
-	b, err := postgres.New(new(sql.DB), postgres.WithSchema(schema))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for _, name := range postgres.Statements {
-		texts = append(texts, b.Text(name))
+	for _, l := range []*postgres.Listener{nil, postgres.NewListener(nil)} {
+		b, err := postgres.New(new(sql.DB), postgres.WithSchema(schema), postgres.WithNotifications(l))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for _, name := range postgres.Statements {
+			texts = append(texts, b.Text(name))
+		}
+		if l != nil {
+			texts = append(texts, l.Words()...)
+		}
 	}
 	return texts
 }

@@ -35,17 +35,20 @@ import (
 
 // Backend is a [backend.Backend] on PostgreSQL. It also is a [backend.Restorer], a
 // [backend.BatchRenewer], a [backend.Sequencer], a [backend.Classifier], a
-// [backend.Lister] and a [backend.ForceReleaser].
+// [backend.Lister] and a [backend.ForceReleaser], and, with [WithNotifications], a
+// [backend.Notifier].
 type Backend struct {
 	db         *sql.DB
+	listener   *Listener // nil: without notifications
 	statements map[string]*statement
 	pooler     bool
 	mode       atomic.Pointer[[]any] // see unprepared; nil until it is known
 }
 
 type options struct {
-	schema string
-	pooler bool
+	schema   string
+	pooler   bool
+	listener *Listener
 }
 
 // Option changes what New makes.
@@ -77,11 +80,18 @@ func New(db *sql.DB, opts ...Option) (*Backend, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	statements, err := loadStatements(o.schema)
+	b := &Backend{db: db, pooler: o.pooler, listener: o.listener}
+	t, err := newTexts(o.schema, o.listener != nil)
+	if err == nil {
+		b.statements, err = t.statements()
+	}
+	if err == nil && o.listener != nil {
+		err = o.listener.attach(b, o.schema, t)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("postgres: New: %w", err)
 	}
-	return &Backend{db: db, statements: statements, pooler: o.pooler}, nil
+	return b, nil
 }
 
 // Acquire implements [backend.Backend].
@@ -105,17 +115,20 @@ func (b *Backend) Acquire(ctx context.Context, workID, holderID string, ttl time
 	case resent:
 		return backend.LeaseRecord{}, errResent
 	case holder.Valid:
-		return backend.LeaseRecord{}, held(holder.String, time.Duration(remaining.Int64)*time.Microsecond)
+		return backend.LeaseRecord{}, b.held(workID, holder.String, time.Duration(remaining.Int64)*time.Microsecond)
 	}
 	// Somebody else took the lapsed row while this attempt waited for it.
 	s, err := b.why(ctx, workID)
 	if err != nil {
 		return backend.LeaseRecord{}, err
 	}
-	return backend.LeaseRecord{}, held(s.holder, s.remaining)
+	return backend.LeaseRecord{}, b.held(workID, s.holder, s.remaining)
 }
 
-func held(holder string, remaining time.Duration) error {
+func (b *Backend) held(workID, holder string, remaining time.Duration) error {
+	if b.listener != nil {
+		b.listener.want(workID)
+	}
 	return &backend.HeldError{HolderID: holder, Remaining: max(remaining, 0)}
 }
 

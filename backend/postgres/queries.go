@@ -35,6 +35,7 @@ const (
 	force      = "force"
 	forget     = "forget"
 	list       = "list"
+	probe      = "probe"
 	read       = "read"
 	release    = "release"
 	renew      = "renew"
@@ -47,7 +48,8 @@ const (
 )
 
 var statementNames = []string{
-	acquire, check, checkpoint, force, forget, list, read, release, renew, renewBatch, restore, sweep, tokens, why, whyBatch,
+	acquire, check, checkpoint, force, forget, list, probe, read, release, renew, renewBatch, restore, sweep, tokens, why,
+	whyBatch,
 }
 
 // statement is one of ours, prepared when it is first used.
@@ -56,32 +58,73 @@ type statement struct {
 	prepared atomic.Pointer[sql.Stmt]
 }
 
-// loadStatements reads the statements with their relations qualified by schema,
-// or by the search_path where schema is empty.
-func loadStatements(schema string) (map[string]*statement, error) {
+// texts reads the texts of queries.
+type texts struct {
+	told    bool // whether who frees a lease tells those who wait
+	qualify *strings.Replacer
+}
+
+// newTexts returns the texts with their relations qualified by schema, or by the
+// search_path where schema is empty.
+func newTexts(schema string, told bool) (texts, error) {
 	qualify := strings.NewReplacer()
 	if schema != "" {
 		if !utf8.ValidString(schema) || strings.ContainsRune(schema, 0) || len(schema) > maxIdentifier {
-			return nil, fmt.Errorf("schema %.80q is not an identifier of at most %d bytes", schema, maxIdentifier)
+			return texts{}, fmt.Errorf("schema %.80q is not an identifier of at most %d bytes", schema, maxIdentifier)
 		}
 		ident := `"` + strings.ReplaceAll(schema, `"`, `""`) + `".`
-		// E, so that a backslash means the same whatever standard_conforming_strings says.
-		literal := "E'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(ident)
 		qualify = strings.NewReplacer(
 			"worklease_leases", ident+"worklease_leases",
-			"'worklease_leases'", literal+"worklease_leases'",
-			"'worklease_fencing_seq'", literal+"worklease_fencing_seq'",
+			"'worklease_leases'", literal(ident+"worklease_leases"),
+			"'worklease_fencing_seq'", literal(ident+"worklease_fencing_seq"),
 		)
 	}
+	return texts{told: told, qualify: qualify}, nil
+}
+
+// of returns the text of a query, its fragments filled in.
+func (t texts) of(name string) (string, error) {
+	text, err := t.raw(name)
+	return t.qualify.Replace(text), err
+}
+
+func (t texts) raw(name string) (string, error) {
+	file, err := queryFiles.ReadFile("queries/" + name + ".sql")
+	if err != nil {
+		return "", err
+	}
+	text := string(file)
+	for _, fragment := range []string{"told", "channel"} {
+		place := "/*" + fragment + "*/"
+		if name == fragment || fragment == "told" && !t.told || !strings.Contains(text, place) {
+			continue
+		}
+		inside, err := t.raw(fragment)
+		if err != nil {
+			return "", err
+		}
+		text = strings.ReplaceAll(text, place, "\n"+inside)
+	}
+	return text, nil
+}
+
+// statements returns all of ours.
+func (t texts) statements() (map[string]*statement, error) {
 	statements := make(map[string]*statement, len(statementNames))
 	for _, name := range statementNames {
-		text, err := queryFiles.ReadFile("queries/" + name + ".sql")
+		text, err := t.of(name)
 		if err != nil {
 			return nil, err
 		}
-		statements[name] = &statement{text: qualify.Replace(string(text))}
+		statements[name] = &statement{text: text}
 	}
 	return statements, nil
+}
+
+// literal quotes a text. E, so that a backslash means the same whatever
+// standard_conforming_strings says.
+func literal(text string) string {
+	return "E'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
 }
 
 // maxIdentifier is NAMEDATALEN - 1 (PostgreSQL, "Lexical Structure"); the server

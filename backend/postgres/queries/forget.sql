@@ -4,4 +4,4 @@
 DELETE FROM worklease_leases
 WHERE $1::text = 'forget'
   AND work_id = $2 AND holder_id = $3 AND fencing_token = $4
-RETURNING 'forget'
+RETURNING 'forget'/*told*/

@@ -9,4 +9,4 @@ SET exit_mode  = $5,
 WHERE $1::text = 'release'
   AND work_id = $2 AND holder_id = $3 AND fencing_token = $4
   AND exit_mode IS NULL AND expires_at > statement_timestamp()
-RETURNING 'release'
+RETURNING 'release'/*told*/

@@ -8,7 +8,7 @@ WITH gone AS (
     WHERE $1::text = 'restore'
       AND work_id = $2 AND fencing_token = $3
       AND prev_exit_mode = 'none'
-    RETURNING work_id
+    RETURNING work_id/*told*/
 ), back AS (
     UPDATE worklease_leases
     SET holder_id  = coalesce(prev_holder_id, ''),
@@ -18,6 +18,6 @@ WITH gone AS (
     WHERE $1::text = 'restore'
       AND work_id = $2 AND fencing_token = $3
       AND prev_exit_mode <> 'none'
-    RETURNING work_id
+    RETURNING work_id/*told*/
 )
 SELECT 'restore', EXISTS (SELECT FROM gone) OR EXISTS (SELECT FROM back) AS done

@@ -1,0 +1,12 @@
+-- told: tells those who wait for work_id that it is free; stands where one says told,
+-- with WithNotifications, and adds nothing to the answer.
+-- Listeners say for what they wait by shared advisory locks (mark.sql), which a lock
+-- of ours cannot join. So where nobody waits this costs two locks in memory and no
+-- NOTIFY, which takes one of the whole database at its commit. The first lock is the
+-- transaction's: a listener that comes too late to be seen waits for its end. The
+-- second is given back at once, since all leases share it.
+|| CASE
+       WHEN NOT pg_try_advisory_xact_lock(2003792491, hashtext(work_id)) THEN pg_notify(/*channel*/, work_id)::text
+       WHEN pg_try_advisory_lock(2003792492, 0) THEN left(pg_advisory_unlock(2003792492, 0)::text, 0)
+       ELSE pg_notify(/*channel*/, work_id)::text
+   END
