@@ -44,14 +44,15 @@ fmt: ## format every module
 	@for dir in $(MODULES); do (cd $$dir && $(GOLANGCI) fmt ./...) || exit 1; done
 
 # What users import, as paths below the root.
-PUBLIC = . backend backend/conformance backend/memory backend/postgres checkpoint leader pool worker
+PUBLIC = . backend backend/conformance backend/memory backend/postgres \
+	backend/postgres/pgxlisten backend/postgres/pqlisten checkpoint leader pool worker
 
 .PHONY: api
 api: ## write the public surface to docs/api; CI refuses one that was not committed
 	@mkdir -p docs/api && rm -f docs/api/*.txt
 	@for dir in $(PUBLIC); do \
 		name=$$(echo $$dir | tr / - | sed 's/^\.$$/worklease/'); \
-		go doc -all ./$$dir >docs/api/$$name.txt || exit 1; done
+		go -C $$dir doc -all . >docs/api/$$name.txt || exit 1; done
 
 .PHONY: soak
 soak: postgres ## a storm of faults for SOAK (30m), SEED or none, and its histories judged

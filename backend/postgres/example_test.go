@@ -9,6 +9,7 @@ import (
 
 	"github.com/aetomala/worklease"
 	"github.com/aetomala/worklease/backend/postgres"
+	"github.com/aetomala/worklease/backend/postgres/pqlisten"
 )
 
 func ExampleNew() {
@@ -53,4 +54,23 @@ func ExampleWithTransactionPooler() {
 	fmt.Println(err)
 	// Output:
 	// <nil>
+}
+
+func ExampleWithNotifications() {
+	db, err := sql.Open("postgres", "postgres://app@db.internal/jobs")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	listener, err := pqlisten.New("postgres://app@db.internal/jobs")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer listener.Close()
+	b, err := postgres.New(db, postgres.WithNotifications(listener))
+	fmt.Println(b != nil, err)
+	// Output:
+	// true <nil>
 }

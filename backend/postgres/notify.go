@@ -12,8 +12,8 @@ import (
 // All processes on a table should have it: one that frees a lease tells the others,
 // and its own; l hears what they tell. Releases, Forgets and leases that are put back
 // tell only where somebody waits for that very lease, or for so many that they cannot
-// be told apart. Those cost a NOTIFY, which PostgreSQL makes one after the other in
-// the whole database.
+// be told apart. Those cost a NOTIFY, which PostgreSQL commits one after the other
+// on the whole server.
 //
 // l hears for all Backends that share it, which must be of one database and schema. A
 // nil l is the same as no option.

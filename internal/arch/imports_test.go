@@ -22,21 +22,22 @@ var leaves = []string{
 // arrows say which packages of the module each package of the library may
 // import beside the leaves; the root is the empty name.
 var arrows = map[string][]string{
-	"":                    {"backend"},
-	"backend":             {},
-	"backend/memory":      {"backend"},
-	"backend/postgres":    {"backend"},
-	"backend/conformance": {"backend"},
-	"checkpoint":          {},
-	"internal/tenure":     {""},
-	"worker":              {"", "internal/tenure"},
-	"leader":              {"", "internal/tenure"},
-	"pool":                {"", "internal/tenure"},
+	"":                          {"backend"},
+	"backend":                   {},
+	"backend/memory":            {"backend"},
+	"backend/postgres":          {"backend"},
+	"backend/conformance":       {"backend"},
+	"backend/postgres/pqlisten": {"backend/postgres"},
+	"checkpoint":                {},
+	"internal/tenure":           {""},
+	"worker":                    {"", "internal/tenure"},
+	"leader":                    {"", "internal/tenure"},
+	"pool":                      {"", "internal/tenure"},
 }
 
 // leafless packages stand for themselves: strangers build on the seam and the
 // suite, and a codec needs no lease.
-var leafless = []string{"backend", "backend/conformance", "checkpoint"}
+var leafless = []string{"backend", "backend/conformance", "backend/postgres/pqlisten", "checkpoint"}
 
 // users are programs and tests. They may import everything, and the library
 // nothing of them.
@@ -65,10 +66,11 @@ var _ = Describe("The imports", func() {
 		}
 	}, SpecTimeout(bound))
 
-	DescribeTable("reach the standard library alone from what users import",
-		func(ctx SpecContext, place string) {
+	DescribeTable("reach the standard library alone from what users import, and a driver where they ask for it",
+		func(ctx SpecContext, place string, drivers ...string) {
 			for _, p := range goList(ctx, "-deps", "./"+place) {
-				if p.Standard {
+				driver := slices.ContainsFunc(drivers, func(d string) bool { return strings.HasPrefix(p.ImportPath, d) })
+				if p.Standard || driver {
 					continue
 				}
 				_, ruled := allowedFor(p.place())
@@ -79,6 +81,7 @@ var _ = Describe("The imports", func() {
 		Entry("backend", "backend", SpecTimeout(bound)),
 		Entry("backend/memory", "backend/memory", SpecTimeout(bound)),
 		Entry("backend/postgres", "backend/postgres", SpecTimeout(bound)),
+		Entry("backend/postgres/pqlisten", "backend/postgres/pqlisten", SpecTimeout(bound), "github.com/lib/pq"),
 		Entry("checkpoint", "checkpoint", SpecTimeout(bound)),
 		Entry("worker", "worker", SpecTimeout(bound)),
 		Entry("leader", "leader", SpecTimeout(bound)),

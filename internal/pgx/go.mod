@@ -3,7 +3,8 @@ module github.com/aetomala/worklease/internal/pgx
 go 1.26
 
 require (
-	github.com/aetomala/worklease v0.0.0
+	github.com/aetomala/worklease v1.0.0
+	github.com/aetomala/worklease/backend/postgres/pgxlisten v1.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/onsi/ginkgo/v2 v2.34.0
 	github.com/onsi/gomega v1.44.0
@@ -29,3 +30,5 @@ require (
 )
 
 replace github.com/aetomala/worklease => ../..
+
+replace github.com/aetomala/worklease/backend/postgres/pgxlisten => ../../backend/postgres/pgxlisten

@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 
+	"github.com/aetomala/worklease/backend/postgres/pgxlisten"
 	"github.com/aetomala/worklease/internal/serverfaults"
 )
 
@@ -16,4 +17,4 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var _ = Describe("Server faults through pgx", Label("long"), serverfaults.Specs("pgx"))
+var _ = Describe("Server faults through pgx", Label("long"), serverfaults.Specs("pgx", pgxlisten.New))

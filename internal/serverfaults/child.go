@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aetomala/worklease"
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/postgres"
 )
@@ -17,11 +18,15 @@ import (
 // envTask makes a process a child, and says what it is to do.
 const envTask = "WORKLEASE_SERVERFAULTS_TASK"
 
-// task is what a child is to do: workers that call the backend all at once.
+// task is what a child is to do: workers that call the backend all at once, or hold a
+// lease until it is killed.
 type task struct {
 	Driver, DSN string
 	Option      bool // WithTransactionPooler
 	Process     int
+
+	Hold string // the work ID
+	TTL  time.Duration
 }
 
 // tally is what a child reports.
@@ -47,6 +52,9 @@ func Child() {
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
 		fail(err)
 	}
+	if t.Hold != "" {
+		fail(t.hold())
+	}
 	total, err := t.run()
 	if err != nil {
 		fail(err)
@@ -60,6 +68,31 @@ func Child() {
 func fail(err error) {
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
+}
+
+// hold returns only if it fails.
+func (t task) hold() error {
+	db, err := sql.Open(t.Driver, t.DSN)
+	if err != nil {
+		return err
+	}
+	b, err := postgres.New(db)
+	if err != nil {
+		return err
+	}
+	lease, err := worklease.New(b, worklease.Config{TTL: t.TTL, HolderID: "victim"})
+	if err != nil {
+		return err
+	}
+	token, err := lease.Acquire(context.Background(), t.Hold)
+	if err != nil {
+		return err
+	}
+	renewCtx, stop := lease.StartRenewal(context.Background(), token)
+	defer stop()
+	fmt.Println("holds")
+	<-renewCtx.Done()
+	return context.Cause(renewCtx)
 }
 
 func (t task) run() (total tally, err error) {

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/aetomala/worklease/backend/postgres/pqlisten"
 	"github.com/aetomala/worklease/internal/serverfaults"
 )
 
@@ -20,4 +21,4 @@ func TestServerFaults(t *testing.T) {
 	RunSpecs(t, "server faults")
 }
 
-var _ = Describe("Through lib/pq", serverfaults.Specs("postgres"))
+var _ = Describe("Through lib/pq", serverfaults.Specs("postgres", pqlisten.New))

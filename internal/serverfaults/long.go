@@ -18,6 +18,8 @@ const long = SpecTimeout(5 * time.Minute)
 
 // longSpecs are those of the build tag long: what takes a minute on a busy machine.
 func (s *subject) longSpecs() {
+	Context("handoffs", s.handoffLongSpecs)
+
 	It("18a: a checkpoint of 100 MB is stored whole or refused whole, and costs no lease", long, Label("long"), func(ctx SpecContext) {
 		const ttl = 10 * time.Second
 		db := s.database()

@@ -11,7 +11,7 @@
 //		os.Exit(m.Run())
 //	}
 //
-//	var _ = Describe("Through lib/pq", serverfaults.Specs("postgres"))
+//	var _ = Describe("Through lib/pq", serverfaults.Specs("postgres", pqlisten.New))
 //
 // On a real server a bound is the case's own and [margin]. The build tag long
 // adds the specs that take minutes.
@@ -46,10 +46,11 @@ const (
 
 const limit = SpecTimeout(time.Minute)
 
-// Specs returns the tree of specs through the driver of that name.
-func Specs(driver string) func() {
+// Specs returns the tree of specs through the driver of that name, and with listeners
+// that listen makes.
+func Specs(driver string, listen func(dsn string) (*postgres.Listener, error)) func() {
 	return func() {
-		s := &subject{driver: driver}
+		s := &subject{driver: driver, listen: listen}
 
 		Context("on the server that all share:", func() {
 			BeforeEach(func() {
@@ -68,6 +69,7 @@ func Specs(driver string) func() {
 			Context("a sequence", s.sequenceSpecs)
 			Context("a table that changes", s.tableSpecs)
 			Context("a sweep", s.sweepSpecs)
+			Context("handoffs", s.handoffSpecs)
 			s.longSpecs()
 		})
 
@@ -84,6 +86,7 @@ func Specs(driver string) func() {
 			Context("silence", s.silenceSpecs)
 			Context("an orphan of two-phase commit", s.orphanSpecs)
 			Context("a transaction pooler", s.poolerSpecs)
+			Context("a transaction pooler", s.deafSpecs)
 			Context("a restart", s.restartSpecs)
 			Context("the password and the state", s.secretSpecs)
 		})
@@ -93,6 +96,7 @@ func Specs(driver string) func() {
 // subject is the library over one driver.
 type subject struct {
 	driver string
+	listen func(dsn string) (*postgres.Listener, error)
 
 	// Of the spec that runs:
 	dsn    string         // of a database of its own

@@ -2,7 +2,7 @@
 -- with WithNotifications, and adds nothing to the answer.
 -- Listeners say for what they wait by shared advisory locks (mark.sql), which a lock
 -- of ours cannot join. So where nobody waits this costs two locks in memory and no
--- NOTIFY, which takes one of the whole database at its commit. The first lock is the
+-- NOTIFY, which takes one of the whole server at its commit. The first lock is the
 -- transaction's: a listener that comes too late to be seen waits for its end. The
 -- second is given back at once, since all leases share it.
 || CASE
