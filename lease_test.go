@@ -428,7 +428,7 @@ var _ = Describe("Waiting for a lease", func() {
 		a := newLease(inner, "a")
 		renewCtx, stop := a.StartRenewal(within(time.Hour), acquire(a, "w"))
 		defer stop()
-		faults, b := inject.Around(liar{inner, time.Second})
+		faults, b := inject.Around(liar{inner, time.Second, 1000})
 		Expect(failure(newLease(b, "b").Acquire(within(time.Minute), "w", worklease.WithWaitForLease(), worklease.WithPollInterval(poll)))).
 			To(MatchError(context.DeadlineExceeded))
 		Expect(renewCtx.Err()).NotTo(HaveOccurred())
@@ -458,8 +458,8 @@ var _ = Describe("Waiting for a lease", func() {
 			Expect(a.Release(background, token, worklease.ExitFinished)).To(Succeed())
 		})
 		start := time.Now()
-		// Hints that stop when the lease is free: the poll has to find that.
-		acquire(newLease(liar{mute{inner}, 3 * time.Second}, "b"), "w", worklease.WithWaitForLease(), worklease.WithPollInterval(poll))
+		// The last hint comes at 27 s: the poll has to find that the lease is free.
+		acquire(newLease(liar{inner, 3 * time.Second, 9}, "b"), "w", worklease.WithWaitForLease(), worklease.WithPollInterval(poll))
 		Expect(time.Since(start)).To(BeNumerically("<=", 30500*time.Millisecond+poll))
 	}))
 
@@ -558,19 +558,18 @@ func (t terse) Acquire(ctx context.Context, workID, holderID string, ttl time.Du
 	return rec, err
 }
 
-// mute tells nothing to those who wait.
-type mute struct{ backend.Backend }
-
-// liar tells those who wait at every interval that the lease may be free.
+// liar tells those who wait, so many times, at every interval that the lease may be
+// free.
 type liar struct {
 	backend.Backend
 	interval time.Duration
+	times    int
 }
 
 func (l liar) Subscribe(string) (free <-chan int, stop func()) {
 	told, done := make(chan int, 1), make(chan struct{})
 	go func() {
-		for {
+		for range l.times {
 			select {
 			case <-time.After(l.interval):
 				told <- 1

@@ -60,6 +60,14 @@ func notifySpecs(s *subject) {
 			}
 			Expect(f.ForceRelease(ctx, rec.WorkID, rec.FencingToken)).To(Succeed())
 		}),
+		Entry("by ForceRelease", limit, func(ctx context.Context, rec backend.LeaseRecord) {
+			f, ok := offered[backend.ForceReleaser](s, "ForceReleaser")
+			if !ok {
+				s.leave(ctx, rec, backend.ExitAbandoned)
+				return
+			}
+			Expect(f.ForceRelease(ctx, rec.WorkID, rec.FencingToken)).To(Succeed())
+		}),
 		Entry("because it was put back", limit, func(ctx context.Context, rec backend.LeaseRecord) {
 			r, ok := s.restorer()
 			if !ok {

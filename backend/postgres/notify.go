@@ -10,8 +10,8 @@ import (
 // their next poll. Without it they poll, and with it too, beside it.
 //
 // All processes on a table should have it: one that frees a lease tells the others,
-// and its own; l hears what they tell. Releases, Forgets and leases that are put back
-// tell only where somebody waits for that very lease, or for so many that they cannot
+// and its own; l hears what they tell. What frees a lease before its time tells
+// only where somebody waits for that very lease, or for so many that they cannot
 // be told apart. Those cost a NOTIFY, which PostgreSQL commits one after the other
 // on the whole server.
 //

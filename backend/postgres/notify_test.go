@@ -141,6 +141,9 @@ var _ = Describe("Notifications", func() {
 		Entry("by Forget", SpecTimeout(bound), func(ctx context.Context, rec backend.LeaseRecord) error {
 			return b.Forget(ctx, rec)
 		}),
+		Entry("by ForceRelease", SpecTimeout(bound), func(ctx context.Context, rec backend.LeaseRecord) error {
+			return b.ForceRelease(ctx, rec.WorkID, rec.FencingToken)
+		}),
 		Entry("by Restore", SpecTimeout(bound), func(ctx context.Context, rec backend.LeaseRecord) error {
 			return b.Restore(ctx, rec)
 		}),

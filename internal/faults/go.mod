@@ -3,7 +3,8 @@ module github.com/aetomala/worklease/internal/faults
 go 1.26
 
 require (
-	github.com/aetomala/worklease v0.0.0
+	github.com/aetomala/worklease v1.0.0
+	github.com/aetomala/worklease/backend/postgres/pgxlisten v1.0.0
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lib/pq v1.12.3
@@ -30,3 +31,5 @@ require (
 )
 
 replace github.com/aetomala/worklease => ../..
+
+replace github.com/aetomala/worklease/backend/postgres/pgxlisten => ../../backend/postgres/pgxlisten

@@ -69,6 +69,7 @@ func work(ctx context.Context, args []string) error {
 	flags.IntVar(&cfg.Slots, "slots", 0, "")
 	flags.DurationVar(&cfg.TTL, "ttl", 0, "")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "")
+	flags.BoolVar(&cfg.Notify, "notify", false, "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -86,6 +87,7 @@ func soak(ctx context.Context, args []string) error {
 	flags.IntVar(&cfg.IDs, "ids", 16, "work IDs")
 	flags.DurationVar(&cfg.TTL, "ttl", 2*time.Second, "TTL of the leases")
 	flags.StringVar(&cfg.Dir, "dir", "", "an empty directory for the logs, kept; else a temporary one, kept on failure")
+	flags.BoolVar(&cfg.Notify, "notify", false, "the processes hear when leases are freed, and wait for some")
 	drivers := flags.String("drivers", "postgres,pgx", "the processes take turns with these drivers")
 	verbose := flags.Bool("v", false, "tell every fault")
 	if err := flags.Parse(args); err != nil {

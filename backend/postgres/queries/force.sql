@@ -12,4 +12,4 @@ SET fencing_token = greatest(nextval('worklease_fencing_seq'), fencing_token + 1
 WHERE $1::text = 'force'
   AND work_id = $2 AND fencing_token = $3
   AND exit_mode IS NULL
-RETURNING 'force'
+RETURNING 'force'/*told*/

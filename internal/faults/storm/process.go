@@ -42,7 +42,8 @@ func (p *process) start() error {
 	p.running = exec.Command(self, "worker",
 		"-driver", driver, "-dsn", p.dsn, "-holder", holder, "-dir", p.config.logs(),
 		"-ids", strconv.Itoa(p.config.IDs), "-slots", strconv.Itoa(p.config.Slots), "-ttl", p.config.TTL.String(),
-		"-seed", strconv.FormatUint(p.config.Seed+uint64(p.number)<<32+uint64(p.started), 10))
+		"-seed", strconv.FormatUint(p.config.Seed+uint64(p.number)<<32+uint64(p.started), 10),
+		"-notify="+strconv.FormatBool(p.config.Notify))
 	p.running.Stdout, p.running.Stderr = output, output
 	p.running.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if p.stdin, err = p.running.StdinPipe(); err != nil {

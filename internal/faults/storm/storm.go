@@ -31,6 +31,7 @@ type Config struct {
 	IDs     int
 	TTL     time.Duration
 	Drivers []string  // of database/sql; the processes take turns
+	Notify  bool      // whether they hear when leases are freed
 	Dir     string    // an empty directory for everything that the run leaves
 	Verbose io.Writer // hears of every fault
 }

@@ -21,6 +21,8 @@ import (
 
 	"github.com/aetomala/worklease"
 	"github.com/aetomala/worklease/backend/postgres"
+	"github.com/aetomala/worklease/backend/postgres/pgxlisten"
+	"github.com/aetomala/worklease/backend/postgres/pqlisten"
 	"github.com/aetomala/worklease/internal/faults/history"
 	"github.com/aetomala/worklease/worker"
 )
@@ -35,6 +37,7 @@ type Config struct {
 	TTL    time.Duration
 	Seed   uint64
 	Dir    string // of the logs
+	Notify bool   // it hears when leases are freed, and waits for some
 }
 
 // ID names a work ID of a run.
@@ -46,8 +49,9 @@ const connections = 6
 // process is a running worker.
 type process struct {
 	Config
-	db    *sql.DB
-	lease *logged
+	db       *sql.DB
+	listener *postgres.Listener // nil: none
+	lease    *logged
 }
 
 // Run works until ctx ends or the standard input does, which is the end of the
@@ -63,6 +67,9 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer p.db.Close()
+	if p.listener != nil {
+		defer p.listener.Close()
+	}
 	go func() {
 		defer cancel()
 		p.obey(ctx)
@@ -92,7 +99,17 @@ func start(cfg Config) (*process, error) {
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	b, err := postgres.New(db)
+	var listener *postgres.Listener
+	if cfg.Notify {
+		listen := pqlisten.New
+		if cfg.Driver == "pgx" {
+			listen = pgxlisten.New
+		}
+		if listener, err = listen(cfg.DSN); err != nil {
+			return nil, err
+		}
+	}
+	b, err := postgres.New(db, postgres.WithNotifications(listener))
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +117,7 @@ func start(cfg Config) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &process{Config: cfg, db: db, lease: &logged{lease, log}}, nil
+	return &process{Config: cfg, db: db, listener: listener, lease: &logged{lease, log}}, nil
 }
 
 // obey does what the standard input says until it ends.
@@ -183,6 +200,7 @@ func (t *tenure) runner(ctx context.Context, id string) error {
 	}
 	r, err := worker.NewRunner(worker.RunnerConfig{
 		Lease:          t.lease,
+		AcquireOptions: t.waiting(),
 		CleanupTimeout: t.TTL,
 		RenewalOptions: t.renewal(),
 		WorkFn: func(ctx context.Context, token worklease.Token, _ worklease.Checkpoint) ([]byte, error) {
@@ -267,7 +285,7 @@ func (t *tenure) forget(ctx context.Context, id string) error {
 // acquire takes the lease and reads what was left.
 func (t *tenure) acquire(ctx context.Context, id string) (token worklease.Token, err error) {
 	err = t.call(ctx, func(ctx context.Context) error {
-		token, err = t.lease.Acquire(ctx, id)
+		token, err = t.lease.Acquire(ctx, id, t.waiting()...)
 		return err
 	})
 	if err != nil {
@@ -320,6 +338,15 @@ func (t *tenure) call(ctx context.Context, do func(context.Context) error) error
 	ctx, cancel := t.patience(ctx)
 	defer cancel()
 	return do(ctx)
+}
+
+// waiting makes a few attempts wait where the process hears when leases are freed. The
+// poll alone would hardly ever come in time.
+func (t *tenure) waiting() []worklease.AcquireOption {
+	if !t.Notify || t.rng.IntN(5) > 0 {
+		return nil
+	}
+	return []worklease.AcquireOption{worklease.WithWaitForLease(), worklease.WithPollInterval(2 * t.TTL)}
 }
 
 func (t *tenure) renewal() []worklease.RenewalOption {
