@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aetomala/worklease"
+	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/memory"
 )
 
@@ -60,4 +61,28 @@ func ExampleWithClock() {
 	// expires at 09:01:00
 	// held: true
 	// worker-a expired
+}
+
+// Whoever knows that a holder is dead need not wait for its TTL.
+func ExampleBackend_ForceRelease() {
+	ctx := context.Background()
+	b := memory.New()
+	dead, err := b.Acquire(ctx, "billing-run", "worker-a", time.Hour)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for info, err := range b.List(ctx, backend.ListOptions{Live: true, HolderID: "worker-a"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(info.HolderID, "has", info.WorkID, "under token", info.FencingToken)
+		if err := b.ForceRelease(ctx, info.WorkID, info.FencingToken); err != nil {
+			log.Fatal(err)
+		}
+	}
+	err = b.Checkpoint(ctx, dead, []byte("too late"), time.Hour)
+	fmt.Println("fenced:", errors.Is(err, worklease.ErrFenced))
+	// Output:
+	// worker-a has billing-run under token 1
+	// fenced: true
 }

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"time"
@@ -73,4 +74,22 @@ func ExampleWithNotifications() {
 	fmt.Println(b != nil, err)
 	// Output:
 	// true <nil>
+}
+
+// A program that must not start on a database which is not as it must be.
+func ExampleBackend_Check() {
+	start := func(ctx context.Context, db *sql.DB) (*postgres.Backend, error) {
+		b, err := postgres.New(db)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.Check(ctx); err != nil {
+			return nil, err // all that is wrong, a line each, with what mends it
+		}
+		return b, nil
+	}
+	_, err := start(context.Background(), nil)
+	fmt.Println(err)
+	// Output:
+	// postgres: New: db is nil
 }

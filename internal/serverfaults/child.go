@@ -130,11 +130,11 @@ func (t task) run() (total tally, err error) {
 }
 
 // callsOfRound is how many calls a round makes when none fails.
-const callsOfRound = 7
+const callsOfRound = 9
 
 // round lives the life of one lease, and holds each answer against what only
 // its own statement can say.
-func (t *tally) round(ctx context.Context, b backend.Backend, id string) {
+func (t *tally) round(ctx context.Context, b *postgres.Backend, id string) {
 	holder, state := "holder of "+id, "state of "+id
 	call := func(err error) bool {
 		t.Calls++
@@ -178,6 +178,17 @@ func (t *tally) round(ctx context.Context, b backend.Backend, id string) {
 		expect(err != nil || !released, "Renew after Release", "it succeeded")
 	}
 	call(err)
+	err = nil
+	var listed []backend.LeaseInfo
+	for info, listErr := range b.List(ctx, backend.ListOptions{WorkIDPrefix: id, HolderID: holder}) {
+		if err = listErr; err == nil {
+			listed = append(listed, info)
+		}
+	}
+	if call(err) && !t.failed() {
+		expect(len(listed) == 1 && listed[0].FencingToken == rec.FencingToken && listed[0].Exit == backend.ExitFinished, "List", listed)
+	}
+	call(b.Check(ctx))
 }
 
 // failed reports whether a call has failed, so that its outcome is not known.
