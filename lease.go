@@ -20,9 +20,9 @@
 //     was really sent, and exactly how the lease was left.
 //   - While a renewal context is not done, nobody else was given the lease, as
 //     long as clocks run at the same rate; they need not agree on the time.
-//   - No call of this package outlasts its context, a Sweep by a second at most,
-//     and no stopped renewal outlasts its stop, whether the driver below comes
-//     back or not.
+//   - No call of this package outlasts its context, a Sweep by a second at most
+//     and a Checkpoint inside the caller's own transaction excepted, and no stopped
+//     renewal outlasts its stop, whether the driver below comes back or not.
 //
 // # Not guaranteed
 //
@@ -93,6 +93,11 @@ type Lease interface {
 	// Checkpoint stores state and extends the lease by the TTL in one step. A nil
 	// and an empty state both erase what was stored. A lease that has lapsed but
 	// that nobody has taken is revived.
+	//
+	// A ctx can make it part of a transaction of the caller's (see
+	// backend/postgres.WithTx). It then returns when the backend does, whatever
+	// becomes of ctx, and the lease's window stays where it was, since the write may
+	// still be rolled back.
 	//
 	// Errors: [ErrFenced]; [ErrLeaseExpired] after this holder's own Release.
 	// Nothing is written then.
@@ -182,6 +187,7 @@ type lease struct {
 	sender      *batch.Sender
 	passing     func(error) bool
 	notifier    backend.Notifier // nil: nobody tells
+	tentative   func(context.Context) bool
 	ttl         time.Duration
 	holderID    string
 	observer    LeaseObserver
@@ -207,13 +213,14 @@ func New(b backend.Backend, cfg Config) (Lease, error) {
 	}
 
 	l := &lease{
-		backend:  b,
-		claimer:  claim.New(b, cfg.HolderID, cfg.TTL),
-		sender:   batch.New(b, cfg.TTL),
-		passing:  func(error) bool { return false },
-		ttl:      cfg.TTL,
-		holderID: cfg.HolderID,
-		observer: cmp.Or[LeaseObserver](cfg.Observer, NoopObserver{}),
+		backend:   b,
+		claimer:   claim.New(b, cfg.HolderID, cfg.TTL),
+		sender:    batch.New(b, cfg.TTL),
+		passing:   func(error) bool { return false },
+		tentative: func(context.Context) bool { return false },
+		ttl:       cfg.TTL,
+		holderID:  cfg.HolderID,
+		observer:  cmp.Or[LeaseObserver](cfg.Observer, NoopObserver{}),
 	}
 	l.agenda = agenda.New[*renewal](l.renewDue)
 	if s, ok := b.(backend.Sequencer); ok {
@@ -223,6 +230,9 @@ func New(b backend.Backend, cfg Config) (Lease, error) {
 		l.passing = c.Transient
 	}
 	l.notifier, _ = b.(backend.Notifier)
+	if t, ok := b.(backend.Transactor); ok {
+		l.tentative = t.Tentative
+	}
 	return l, nil
 }
 
@@ -348,7 +358,17 @@ func (l *lease) ReadCheckpoint(ctx context.Context, token Token) (Checkpoint, er
 }
 
 func (l *lease) Checkpoint(ctx context.Context, token Token, state []byte) error {
-	size := len(state)
+	store := l.store
+	if l.tentative(ctx) {
+		store = l.storeTentatively
+	}
+	took, err := store(ctx, token, state)
+	l.observer.OnCheckpoint(ctx, CheckpointEvent{Token: token, Size: len(state), Duration: took, Err: err})
+	l.noteFenced(ctx, token, OperationCheckpoint, err)
+	return err
+}
+
+func (l *lease) store(ctx context.Context, token Token, state []byte) (time.Duration, error) {
 	if ctx.Done() != nil {
 		// A call that ctx ends goes on without us, while the caller may already
 		// reuse its slice.
@@ -357,18 +377,29 @@ func (l *lease) Checkpoint(ctx context.Context, token Token, state []byte) error
 	start := time.Now()
 	generation, sent := token.generation(), ctx.Err() == nil
 	took, err := l.do(ctx, OperationCheckpoint, token, func(ctx context.Context) error {
-		if generation > 0 {
-			ctx = backend.WithGeneration(ctx, generation)
-		}
-		return l.backend.Checkpoint(ctx, token.record, state, l.ttl)
+		return l.backend.Checkpoint(withGeneration(ctx, generation), token.record, state, l.ttl)
 	})
 	token.extend(start, l.ttl, err)
 	if sent && err != nil && !errors.Is(err, ErrFenced) && !errors.Is(err, ErrLeaseExpired) && generation+1 < l.generations {
 		token.supersede(generation)
 	}
-	l.observer.OnCheckpoint(ctx, CheckpointEvent{Token: token, Size: size, Duration: took, Err: err})
-	l.noteFenced(ctx, token, OperationCheckpoint, err)
-	return err
+	return took, err
+}
+
+// storeTentatively is store for a checkpoint that its caller's transaction commits.
+// The wait is the caller's. The window stays, since the write may be rolled back;
+// and the generation, since what has failed inside a transaction cannot be committed.
+func (l *lease) storeTentatively(ctx context.Context, token Token, state []byte) (time.Duration, error) {
+	start := time.Now()
+	err := l.backend.Checkpoint(withGeneration(ctx, token.generation()), token.record, state, l.ttl)
+	return time.Since(start), l.wrapFor("Checkpoint", token, err)
+}
+
+func withGeneration(ctx context.Context, generation int) context.Context {
+	if generation == 0 {
+		return ctx
+	}
+	return backend.WithGeneration(ctx, generation)
 }
 
 func (l *lease) Renew(ctx context.Context, token Token) error {

@@ -9,10 +9,10 @@
 //
 // # Optional interfaces
 //
-// [Restorer], [BatchRenewer], [Sequencer], [Classifier] and [Notifier] are optional,
-// in the manner of database/sql/driver: worklease.New asks a backend for them once.
-// [Lister] and [ForceReleaser] are optional too, for operators. A wrapper that embeds
-// [Backend] hides those of the backend inside unless it forwards them.
+// [Restorer], [BatchRenewer], [Sequencer], [Classifier], [Notifier] and [Transactor] are
+// optional, in the manner of database/sql/driver: worklease.New asks a backend for them
+// once. [Lister] and [ForceReleaser] are optional too, for operators. A wrapper that
+// embeds [Backend] hides those of the backend inside unless it forwards them.
 //
 // # Guarantees
 //

@@ -141,3 +141,25 @@ type ForceReleaser interface {
 	// have been released or not.
 	ForceRelease(ctx context.Context, workID string, token uint64) error
 }
+
+// Transactor makes a Checkpoint part of a transaction of its caller's, where the
+// call's context says so in a way of the backend's own.
+//
+// Such a checkpoint is stored when the transaction commits, and a rollback leaves
+// state and expiry as they were. The expiry counts from the call, and the verdicts
+// are those of any Checkpoint. From the call to the transaction's end the lease
+// cannot be taken by anybody.
+//
+// Under such a context Renew and ReadCheckpoint do what they always do, outside the
+// transaction. Acquire, Release, Forget, Sweep and ForceRelease refuse it with an error
+// that matches no sentinel, and do nothing.
+type Transactor interface {
+	// Tentative reports whether a Checkpoint under ctx may be rolled back after it
+	// has succeeded. worklease then does not count on the expiry that it stored,
+	// and leaves its wait to the caller, for whom the driver may do more than end
+	// the call when ctx ends: it returns when the backend does.
+	//
+	// Where a wrapper hides it, worklease takes each Checkpoint for stored: a
+	// holder may then believe in its lease for longer than it has it.
+	Tentative(ctx context.Context) bool
+}

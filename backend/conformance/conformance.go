@@ -30,7 +30,8 @@
 // else acquires and reads back. It never sleeps, since a non-positive ttl makes a
 // lease that has already expired. Every spec has work IDs of its own, so that one
 // store can serve the whole run. The optional interfaces of package backend are
-// tried where the backend offers them.
+// tried where the backend offers them. A backend whose checkpoints can be part of a
+// transaction has a suite more, [RunTransactionSuite].
 //
 // # Not guaranteed
 //
@@ -72,6 +73,7 @@ func RunSuite(newBackend func() backend.Backend) func() {
 		Describe("a Notifier", func() { notifySpecs(s) })
 		Describe("List", func() { listSpecs(s) })
 		Describe("ForceRelease", func() { forceSpecs(s) })
+		Describe("a tentative checkpoint", func() { tentativeSpecs(s) })
 
 		Describe("a refused call", func() { verdictSpecs(s) })
 		Describe("a done context", func() { contextSpecs(s) })

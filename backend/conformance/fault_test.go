@@ -28,6 +28,7 @@ var faults = map[string]func() backend.Backend{
 	"ReadCheckpoint drops PrevHolderID":    func() backend.Backend { return &nameless{memory.New()} },
 	"RenewBatch answers in another order":  func() backend.Backend { return &unordered{memory.New()} },
 	"RenewBatch ignores the token":         func() backend.Backend { return &batchUnfenced{track()} },
+	"every checkpoint is tentative":        func() backend.Backend { return &undecided{memory.New()} },
 	"two that ask at once both acquire":    func() backend.Backend { return &hasty{tracked: track()} },
 	"ForceRelease keeps the token":         func() backend.Backend { return &mild{tracked: track()} },
 	"ForceRelease ignores the token":       func() backend.Backend { return &blind{tracked: track()} },
@@ -148,6 +149,11 @@ func (b *nameless) ReadCheckpoint(ctx context.Context, rec backend.LeaseRecord) 
 	cp.PrevHolderID = ""
 	return cp, err
 }
+
+// undecided takes every checkpoint for one that may be rolled back.
+type undecided struct{ *memory.Backend }
+
+func (*undecided) Tentative(context.Context) bool { return true }
 
 // hasty lets everybody have the lease who asks for one at the same time.
 type hasty struct {

@@ -39,6 +39,12 @@ func (s *subject) store(ctx context.Context, rec backend.LeaseRecord, state stri
 	Expect(s.Checkpoint(ctx, rec, []byte(state), live)).To(Succeed())
 }
 
+// storeLapsed writes state and leaves the lease lapsed.
+func (s *subject) storeLapsed(ctx context.Context, rec backend.LeaseRecord, state string) {
+	GinkgoHelper()
+	Expect(s.Checkpoint(ctx, rec, []byte(state), lapsed)).To(Succeed())
+}
+
 // lapse ends a live lease as a crash and the passing of time would.
 func (s *subject) lapse(ctx context.Context, rec backend.LeaseRecord) {
 	GinkgoHelper()
@@ -126,4 +132,13 @@ func offered[T any](s *subject, name string) (T, bool) {
 		AddReportEntry("the backend is no backend." + name)
 	}
 	return t, ok
+}
+
+// expectNoVerdict holds that err says nothing about the lease.
+func expectNoVerdict(err error) {
+	GinkgoHelper()
+	Expect(err).To(HaveOccurred())
+	for _, verdict := range []error{backend.ErrFenced, backend.ErrLeaseExpired, backend.ErrLeaseHeld, backend.ErrInvalidExitMode} {
+		Expect(err).NotTo(MatchError(verdict))
+	}
 }

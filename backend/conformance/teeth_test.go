@@ -74,6 +74,8 @@ func teethSpecs() {
 			"ReadCheckpoint gives the previous holder's state, exit and name",
 			"9c: the next holder of retired work sees that, by whom, and the state",
 			"clients at once get answers that the model gives to the same calls one by one"),
+		bites("every checkpoint is tentative",
+			"a tentative checkpoint is said of no call outside a transaction"),
 		bites("two that ask at once both acquire",
 			"concurrent use has one winner among 64"),
 		bites("ForceRelease keeps the token",

@@ -43,6 +43,17 @@ func BenchmarkCheckpoint1KB(b *testing.B) {
 	on.measure(b, func(ctx context.Context) error { return on.Checkpoint(ctx, rec, state, ttl) })
 }
 
+// A transaction of its own around it: three statements, which BEGIN and COMMIT are
+// two of.
+func BenchmarkCheckpointInTransaction1KB(b *testing.B) {
+	on := benchBackend(b)
+	rec, state := on.hold(b), make([]byte, 1024)
+	if err := on.Checkpoint(b.Context(), rec, state, ttl); err != nil { // prepared outside
+		b.Fatal(err)
+	}
+	on.measure(b, func(ctx context.Context) error { return on.inTx(ctx, rec, state) })
+}
+
 func BenchmarkRenew(b *testing.B) {
 	on := benchBackend(b)
 	rec := on.hold(b)
@@ -61,6 +72,7 @@ func BenchmarkReadCheckpoint(b *testing.B) {
 // benched is a backend on a database of the benchmark's own.
 type benched struct {
 	*postgres.Backend
+	db    *sql.DB
 	admin *sql.DB
 	wire  *wire
 }
@@ -87,7 +99,7 @@ func benchBackend(b *testing.B) *benched {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &benched{p, admin, w}
+	return &benched{p, db, admin, w}
 }
 
 // hold acquires the lease.
@@ -98,6 +110,19 @@ func (on *benched) hold(b *testing.B) backend.LeaseRecord {
 		b.Fatal(err)
 	}
 	return rec
+}
+
+// inTx commits a checkpoint in a transaction.
+func (on *benched) inTx(ctx context.Context, rec backend.LeaseRecord, state []byte) error {
+	tx, err := on.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // a no-op after the commit
+	if err := on.Checkpoint(postgres.WithTx(ctx, tx), rec, state, ttl); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // measure calls op again and again. Beside the time it reports what does not

@@ -21,6 +21,9 @@ func (b *Backend) ForceRelease(ctx context.Context, workID string, token uint64)
 }
 
 func (b *Backend) forceRelease(ctx context.Context, workID string, token uint64) error {
+	if err := alone(ctx); err != nil {
+		return err
+	}
 	if token > math.MaxInt64 {
 		return backend.ErrFenced
 	}

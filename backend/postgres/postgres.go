@@ -35,8 +35,8 @@ import (
 
 // Backend is a [backend.Backend] on PostgreSQL. It also is a [backend.Restorer], a
 // [backend.BatchRenewer], a [backend.Sequencer], a [backend.Classifier], a
-// [backend.Lister] and a [backend.ForceReleaser], and, with [WithNotifications], a
-// [backend.Notifier].
+// [backend.Lister], a [backend.ForceReleaser], a [backend.Transactor], and, with
+// [WithNotifications], a [backend.Notifier].
 type Backend struct {
 	db         *sql.DB
 	listener   *Listener // nil: without notifications
@@ -96,6 +96,9 @@ func New(db *sql.DB, opts ...Option) (*Backend, error) {
 
 // Acquire implements [backend.Backend].
 func (b *Backend) Acquire(ctx context.Context, workID, holderID string, ttl time.Duration) (backend.LeaseRecord, error) {
+	if err := alone(ctx); err != nil {
+		return backend.LeaseRecord{}, err
+	}
 	if err := ctx.Err(); err != nil {
 		return backend.LeaseRecord{}, err
 	}
@@ -138,7 +141,8 @@ func (b *Backend) held(workID, holder string, remaining time.Duration) error {
 const maxState = 128 << 20
 
 // Checkpoint implements [backend.Backend]. A state over 128 MiB is refused before
-// anything is sent.
+// anything is sent. It runs inside the caller's transaction where ctx has one, see
+// [WithTx].
 func (b *Backend) Checkpoint(ctx context.Context, record backend.LeaseRecord, state []byte, ttl time.Duration) error {
 	if len(state) > maxState {
 		return fmt.Errorf("state of %d bytes is larger than %d", len(state), maxState)
@@ -146,7 +150,11 @@ func (b *Backend) Checkpoint(ctx context.Context, record backend.LeaseRecord, st
 	if len(state) == 0 {
 		state = nil
 	}
-	_, err := b.write(ctx, checkpoint, record, ttl.Microseconds(), state, backend.Generation(ctx))
+	ctx, err := join(ctx, transactionOf(ctx))
+	if err != nil {
+		return err
+	}
+	_, err = b.write(ctx, checkpoint, record, ttl.Microseconds(), state, backend.Generation(ctx))
 	if errors.Is(err, sql.ErrNoRows) {
 		return b.refused(ctx, record, func(s standing) bool { return s.exit != "" })
 	}
@@ -170,6 +178,9 @@ func (b *Backend) Renew(ctx context.Context, record backend.LeaseRecord, ttl tim
 func (b *Backend) Release(ctx context.Context, record backend.LeaseRecord, mode backend.ExitMode) error {
 	if !mode.Declarable() {
 		return backend.ErrInvalidExitMode
+	}
+	if err := alone(ctx); err != nil {
+		return err
 	}
 	resent, err := b.write(ctx, release, record, mode.String())
 	if !errors.Is(err, sql.ErrNoRows) {
@@ -214,6 +225,9 @@ func (b *Backend) ReadCheckpoint(ctx context.Context, record backend.LeaseRecord
 
 // Forget implements [backend.Backend].
 func (b *Backend) Forget(ctx context.Context, record backend.LeaseRecord) error {
+	if err := alone(ctx); err != nil {
+		return err
+	}
 	resent, err := b.write(ctx, forget, record)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return err
@@ -254,6 +268,9 @@ const sweepBatch = 1000
 // Sweep implements [backend.Backend]. It deletes in batches, each committed by
 // itself.
 func (b *Backend) Sweep(ctx context.Context, opts backend.SweepOptions) (int64, error) {
+	if err := alone(ctx); err != nil {
+		return 0, err
+	}
 	var total int64
 	// Before every possible row: the least timestamp is in 4713 BC.
 	end := int64(-2e17)

@@ -50,4 +50,13 @@ var _ = Describe("PostgreSQL through lib/pq", func() {
 	Describe("behind a transaction pooler", conformance.RunSuite(func() backend.Backend {
 		return open(postgres.WithTransactionPooler())
 	}))
+
+	theDB := func() *sql.DB { return db }
+	Describe("in a transaction", pgtest.TransactionSuite(func() backend.Backend { return open() }, theDB))
+	Describe("in a transaction, in another schema", pgtest.TransactionSuite(func() backend.Backend {
+		return open(postgres.WithSchema(oddSchema))
+	}, theDB))
+	Describe("in a transaction behind a transaction pooler", pgtest.TransactionSuite(func() backend.Backend {
+		return open(postgres.WithTransactionPooler())
+	}, theDB))
 })

@@ -34,6 +34,7 @@ const (
 	checkpoint = "checkpoint"
 	force      = "force"
 	forget     = "forget"
+	guard      = "guard"
 	list       = "list"
 	probe      = "probe"
 	read       = "read"
@@ -48,14 +49,15 @@ const (
 )
 
 var statementNames = []string{
-	acquire, check, checkpoint, force, forget, list, probe, read, release, renew, renewBatch, restore, sweep, tokens, why,
-	whyBatch,
+	acquire, check, checkpoint, force, forget, guard, list, probe, read, release, renew, renewBatch, restore, sweep, tokens,
+	why, whyBatch,
 }
 
 // statement is one of ours, prepared when it is first used.
 type statement struct {
 	text     string
 	prepared atomic.Pointer[sql.Stmt]
+	wanted   atomic.Bool // by a transaction, inside of which it cannot be prepared
 }
 
 // texts reads the texts of queries.
@@ -162,9 +164,12 @@ func (b *Backend) rows(ctx context.Context, name string, args []any, next func()
 	s := &sent{name: name}
 	args = append([]any{s}, args...)
 	read := func(rows *sql.Rows) error { return scan(rows, name, next, dest) }
-	if b.pooler {
+	switch in := joined(ctx); {
+	case in != nil:
+		err = b.inside(ctx, in, name, args, read)
+	case b.pooler:
 		err = b.transact(ctx, name, args, read)
-	} else {
+	default:
 		err = b.prepared(ctx, name, args, read)
 	}
 	if name == checkpoint {
@@ -216,24 +221,36 @@ func scan(rows *sql.Rows, name string, next func(), dest []any) error {
 
 // prepared runs a statement prepared: one round trip once a connection knows it.
 func (b *Backend) prepared(ctx context.Context, name string, args []any, read func(*sql.Rows) error) error {
-	s := b.statements[name]
-	stmt := s.prepared.Load()
-	if stmt == nil {
-		fresh, err := b.db.PrepareContext(ctx, s.text)
-		if err != nil {
-			return err
+	for _, inside := range []string{checkpoint, guard} {
+		if s := b.statements[inside]; s.wanted.Load() && s.prepared.Load() == nil {
+			_, _ = b.prepare(ctx, s) // without it a transaction has a round trip more
 		}
-		// Where somebody else was faster, fresh stays open: database/sql closes a
-		// statement under the lock of the whole pool, which a dead connection would
-		// then hold.
-		s.prepared.CompareAndSwap(nil, fresh)
-		stmt = s.prepared.Load()
+	}
+	stmt, err := b.prepare(ctx, b.statements[name])
+	if err != nil {
+		return err
 	}
 	rows, err := stmt.QueryContext(ctx, args...)
 	if err != nil {
 		return err
 	}
 	return read(rows)
+}
+
+// prepare returns s prepared, which it is when it is first used.
+func (b *Backend) prepare(ctx context.Context, s *statement) (*sql.Stmt, error) {
+	if stmt := s.prepared.Load(); stmt != nil {
+		return stmt, nil
+	}
+	fresh, err := b.db.PrepareContext(ctx, s.text)
+	if err != nil {
+		return nil, err
+	}
+	// Where somebody else was faster, fresh stays open: database/sql closes a
+	// statement under the lock of the whole pool, which a dead connection would
+	// then hold.
+	s.prepared.CompareAndSwap(nil, fresh)
+	return s.prepared.Load(), nil
 }
 
 // unprepared returns the arguments that keep the driver from preparing a

@@ -21,11 +21,21 @@ type standing struct {
 	token     int64
 	exit      string
 	remaining time.Duration
+
+	// fresh is false where it shows a transaction's snapshot, and the row may have
+	// moved on since.
+	fresh bool
 }
 
 // of reports whether the row is still record's.
 func (s standing) of(record backend.LeaseRecord) bool {
 	return s.found && s.holder == record.HolderID && uint64(s.token) == record.FencingToken
+}
+
+// predates reports whether the row was seen as it stood before record's
+// acquisition. Tokens only rise, so a greater one is final in any snapshot.
+func (s standing) predates(record backend.LeaseRecord) bool {
+	return !s.fresh && (!s.found || uint64(s.token) < record.FencingToken)
 }
 
 // over reports whether the lease has lapsed or was left.
@@ -36,6 +46,9 @@ func (s standing) over() bool { return s.exit != "" || s.remaining <= 0 }
 // or a checkpoint of a later generation is stored. It is no verdict.
 var errUnexplained = errors.New("nothing was written and the lease gives no reason: outcome unknown")
 
+// errPredated is for a transaction that cannot see its lease. It is no verdict.
+var errPredated = errors.New("nothing was written: the transaction's snapshot is older than the lease")
+
 // errResent is for a refusal that may be the echo of the same call's first
 // execution. It is no verdict.
 var errResent = errors.New("refused after the connection broke and the statement was sent again: outcome unknown")
@@ -45,7 +58,8 @@ var errResent = errors.New("refused after the connection broke and the statement
 func (b *Backend) why(ctx context.Context, workID string) (standing, error) {
 	var s standing
 	var remaining int64
-	_, err := b.row(ctx, why, []any{workID}, &s.found, &s.holder, &s.token, &s.exit, &remaining)
+	_, err := b.row(ctx, why, []any{workID}, &s.found, &s.holder, &s.token, &s.exit, &remaining, &s.fresh)
+	s.fresh = s.fresh || joined(ctx) == nil // a statement alone has a snapshot of its own
 	if s.found {
 		s.remaining = time.Duration(remaining) * time.Microsecond
 	}
@@ -59,6 +73,8 @@ func (b *Backend) refused(ctx context.Context, record backend.LeaseRecord, lapse
 	switch {
 	case err != nil:
 		return err
+	case s.predates(record):
+		return errPredated
 	case !s.of(record):
 		return backend.ErrFenced
 	case lapsed(s):
@@ -143,8 +159,8 @@ func (b *Backend) Transient(err error) bool {
 	switch {
 	case err == nil:
 		return false
-	case errors.Is(err, errUnexplained), errors.Is(err, driver.ErrBadConn), errors.Is(err, io.EOF),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network):
+	case errors.Is(err, errUnexplained), errors.Is(err, errPredated), errors.Is(err, driver.ErrBadConn),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network):
 		return true
 	}
 	state := sqlState(err)

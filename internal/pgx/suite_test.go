@@ -14,6 +14,7 @@ import (
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/conformance"
 	"github.com/aetomala/worklease/backend/postgres"
+	"github.com/aetomala/worklease/internal/serverfaults"
 	"github.com/aetomala/worklease/internal/testkit/pgtest"
 )
 
@@ -39,6 +40,18 @@ var _ = Describe("PostgreSQL through pgx", conformance.RunSuite(newBackend()))
 var _ = Describe("PostgreSQL through pgx, in a schema of its own", conformance.RunSuite(newBackend(postgres.WithSchema(schema))))
 
 var _ = Describe("PostgreSQL through pgx, for a pooler", conformance.RunSuite(newBackend(postgres.WithTransactionPooler())))
+
+var _ = Describe("Transactions through pgx", pgtest.TransactionSuite(newBackend(), theDB))
+
+var _ = Describe("Transactions through pgx, in a schema of its own",
+	pgtest.TransactionSuite(newBackend(postgres.WithSchema(schema)), theDB))
+
+var _ = Describe("Transactions through pgx, for a pooler",
+	pgtest.TransactionSuite(newBackend(postgres.WithTransactionPooler()), theDB))
+
+var _ = Describe("Through pgx, a transaction of the caller's", serverfaults.Transactions("pgx"))
+
+func theDB() *sql.DB { return db }
 
 func newBackend(opts ...postgres.Option) func() backend.Backend {
 	return func() backend.Backend {

@@ -70,6 +70,7 @@ func Specs(driver string, listen func(dsn string) (*postgres.Listener, error)) f
 			Context("a table that changes", s.tableSpecs)
 			Context("a sweep", s.sweepSpecs)
 			Context("handoffs", s.handoffSpecs)
+			Context("a transaction of the caller's", s.transactionSpecs)
 			s.longSpecs()
 		})
 
