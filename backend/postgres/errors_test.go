@@ -205,7 +205,13 @@ var _ = Describe("A statement that was executed in place of another", func() {
 				}
 				return err
 			},
-			"probe":   func(b *postgres.Backend) error { return b.Probe(ctx) },
+			"probe": func(b *postgres.Backend) error { return b.Probe(ctx) },
+			"guard": func(b *postgres.Backend) error {
+				tx, err := db.BeginTx(ctx, nil)
+				Expect(err).NotTo(HaveOccurred())
+				defer func() { _ = tx.Rollback() }()
+				return b.Guard(ctx, tx, fence{rec})
+			},
 			"read":    func(b *postgres.Backend) error { _, err := b.ReadCheckpoint(ctx, rec); return err },
 			"release": func(b *postgres.Backend) error { return b.Release(ctx, rec, backend.ExitFinished) },
 			"renew":   func(b *postgres.Backend) error { return b.Renew(ctx, rec, 2*ttl) },

@@ -93,3 +93,42 @@ func ExampleBackend_Check() {
 	// Output:
 	// postgres: New: db is nil
 }
+
+// One step of a work function: its row and the state that tells of it are one commit.
+func ExampleWithTx() {
+	step := func(ctx context.Context, db *sql.DB, lease worklease.Lease, token worklease.Token, entry int, state []byte) error {
+		// ctx of the work function: the end of the lease rolls back.
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // a no-op after the commit
+		if _, err := tx.ExecContext(ctx, `INSERT INTO ledger (entry) VALUES ($1)`, entry); err != nil {
+			return err
+		}
+		if err := lease.Checkpoint(postgres.WithTx(ctx, tx), token, state); err != nil {
+			return err // worklease.ErrFenced, too: the row goes with the rollback
+		}
+		return tx.Commit()
+	}
+	_ = step
+}
+
+// A write that needs no checkpoint and that no superseded holder can make.
+func ExampleBackend_Guard() {
+	pay := func(ctx context.Context, db *sql.DB, b *postgres.Backend, token worklease.Token, invoice int) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // a no-op after the commit
+		if err := b.Guard(ctx, tx, token); err != nil {
+			return err // worklease.ErrFenced or worklease.ErrLeaseExpired
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE invoices SET paid = true WHERE id = $1`, invoice); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	_ = pay
+}

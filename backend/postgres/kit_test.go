@@ -80,6 +80,13 @@ func read(ctx context.Context, b backend.Backend, rec backend.LeaseRecord) backe
 	return cp
 }
 
+// fence is a record as a postgres.Fence.
+type fence struct{ rec backend.LeaseRecord }
+
+func (f fence) WorkID() string       { return f.rec.WorkID }
+func (f fence) HolderID() string     { return f.rec.HolderID }
+func (f fence) FencingToken() uint64 { return f.rec.FencingToken }
+
 // expectNoVerdict holds that err says nothing about the lease.
 func expectNoVerdict(err error) {
 	GinkgoHelper()

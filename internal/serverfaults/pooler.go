@@ -3,18 +3,24 @@ package serverfaults
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/aetomala/worklease/backend/postgres"
 )
 
 func (s *subject) poolerSpecs() {
+	s.transactionsThroughPooler()
+
 	It("20a: mixes nothing up with WithTransactionPooler", limit, func(ctx SpecContext) {
 		s.database()
 		total := s.crowd(ctx, transactionPooler(s.dsn), true)
@@ -50,6 +56,52 @@ func (s *subject) poolerSpecs() {
 		Expect(rows).To(BeNumerically(">", 0))
 		Expect(strange).To(BeZero())
 	})
+}
+
+// transactionsThroughPooler makes transactions of the caller's through the pooler, some of them
+// rolled back, from more leases at once than it has connections.
+func (s *subject) transactionsThroughPooler() {
+	It("20a: takes checkpoints inside the caller's transactions with WithTransactionPooler, none of them twice or not at all", limit, func(ctx SpecContext) {
+		const leases, batches = 12, 20
+		db := s.database()
+		run(ctx, db, `CREATE TABLE ledger (work_id text, entry int)`)
+		through := s.open(s.unprepared(transactionPooler(s.dsn)))
+		b := on(through, postgres.WithTransactionPooler())
+		l := holder(b, "a", time.Minute)
+		var all sync.WaitGroup
+		for n := range leases {
+			all.Go(func() {
+				defer GinkgoRecover()
+				token := acquire(ctx, l, fmt.Sprint("id-", n))
+				for entry := 1; entry <= batches; entry++ {
+					for _, end := range []func(*sql.Tx) error{(*sql.Tx).Rollback, (*sql.Tx).Commit} {
+						tx := begin(ctx, through, nil)
+						Expect(b.Guard(ctx, tx, token)).To(Succeed())
+						execute(ctx, tx, `INSERT INTO ledger VALUES ($1, $2)`, token.WorkID(), entry)
+						Expect(l.Checkpoint(postgres.WithTx(ctx, tx), token, fmt.Append(nil, entry))).To(Succeed())
+						Expect(end(tx)).To(Succeed())
+					}
+				}
+			})
+		}
+		all.Wait()
+
+		var right int
+		Expect(db.QueryRowContext(ctx, `
+			SELECT count(*) FROM worklease_leases AS l
+			WHERE convert_from(checkpoint, 'UTF8') = $1::int::text
+			AND $1 = (SELECT count(*) FROM ledger WHERE work_id = l.work_id)
+			AND $1 = (SELECT count(DISTINCT entry) FROM ledger WHERE work_id = l.work_id)`, batches).Scan(&right)).To(Succeed())
+		Expect(right).To(Equal(leases))
+	})
+}
+
+// unprepared returns dsn with the setting that a pooler asks of its user for pgx.
+func (s *subject) unprepared(dsn string) string {
+	if s.driver == "pgx" {
+		return with(dsn, "default_query_exec_mode", "exec")
+	}
+	return dsn
 }
 
 const (

@@ -115,6 +115,13 @@ func (w *wrapped) Subscribe(workID string) (free <-chan int, stop func()) {
 	return nil, func() {}
 }
 
+// Tentative is forwarded without a fault: it only looks at ctx. A backend that calls
+// no checkpoint tentative is as good as no Transactor.
+func (w *wrapped) Tentative(ctx context.Context) bool {
+	t, ok := w.inner.(backend.Transactor)
+	return ok && t.Tentative(ctx)
+}
+
 func (w *wrapped) Sweep(ctx context.Context, opts backend.SweepOptions) (int64, error) {
 	var n int64
 	err := w.faults.call(ctx, Sweep, func(ctx context.Context) (err error) {

@@ -128,6 +128,7 @@ var _ = Describe("Optional interfaces", func() {
 		"Sequencer":    func(b backend.Backend) bool { _, ok := b.(backend.Sequencer); return ok },
 		"Classifier":   func(b backend.Backend) bool { _, ok := b.(backend.Classifier); return ok },
 		"Notifier":     tells,
+		"Transactor":   tentative,
 	}
 
 	DescribeTable("are forwarded exactly when the inner backend has them", func(inner backend.Backend) {
@@ -141,7 +142,8 @@ var _ = Describe("Optional interfaces", func() {
 		Entry("those of PostgreSQL", struct {
 			*memory.Backend
 			classifier
-		}{memory.New(), classifier{}}),
+			transactor
+		}{memory.New(), classifier{}, transactor{}}),
 	)
 
 	It("are refused in any other selection, which would go unnoticed", func() {
@@ -172,6 +174,16 @@ func tells(b backend.Backend) bool {
 	stop()
 	return free != nil
 }
+
+// tentative reports whether b is a Transactor that calls a checkpoint tentative.
+func tentative(b backend.Backend) bool {
+	t, ok := b.(backend.Transactor)
+	return ok && t.Tentative(context.WithValue(context.Background(), transactor{}, true))
+}
+
+type transactor struct{}
+
+func (transactor) Tentative(ctx context.Context) bool { return ctx.Value(transactor{}) != nil }
 
 type plain struct{ backend.Backend }
 
