@@ -12,11 +12,12 @@ export GOFLAGS := -buildvcs=false $(filter-out -buildvcs=%,$(GOFLAGS))
 
 .PHONY: help
 help: ## print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
 test: postgres ## every test of every module, PostgreSQL included, and a tally
 	@go run ./internal/tally -race -count=1
+	@go test -count=1 ./internal/baseline # allocations, which the race detector changes
 
 .PHONY: test-long
 test-long: postgres ## the specs that take minutes, of the build tag long
@@ -70,6 +71,16 @@ FUZZ = grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/
 bench: postgres ## the benchmarks, each for BENCHTIME (1s)
 	@for dir in $$($(BENCHMARKS)); do \
 		(cd $$dir && go test -run '^$$' -bench . -benchtime $(or $(BENCHTIME),1s) .) || exit 1; done
+
+.PHONY: bench-peers
+bench-peers: postgres ## against the limit and beside peers, ROUNDS (5); writes docs/benchmarks.md
+	@.ci/peers
+	@cd internal/bench && go run . -rounds $(or $(ROUNDS),5)
+
+.PHONY: bench-growth
+bench-growth: postgres ## tables that grow, for over an hour; adds to docs/benchmarks.md
+	@.ci/peers
+	@cd internal/bench && go run . -growth -rounds $(or $(ROUNDS),5)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)
