@@ -6,7 +6,8 @@
 --       by somebody else (why_batch.sql tells which)
 -- Locked in one order, and what is locked already is left out: a batch that waited
 -- would do so with the locks of all its leases. The greater of the two times: see
--- renew.sql.
+-- renew.sql. IN, which is hashed: the planner takes what was locked for one row, and
+-- would join it to what was renewed row by row.
 WITH asked AS (
     SELECT *
     FROM unnest(($2::text)::text[], ($3::text)::text[], ($4::text)::bigint[])
@@ -25,12 +26,10 @@ WITH asked AS (
     FROM locked
     WHERE l.work_id = locked.work_id
       AND l.exit_mode IS NULL AND l.expires_at > statement_timestamp()
-    RETURNING l.work_id
+    RETURNING l.work_id, l.holder_id, l.fencing_token
 )
 SELECT 'renew_batch',
-       string_agg(CASE WHEN renewed.work_id IS NOT NULL THEN 'r'
-                       WHEN locked.work_id IS NOT NULL THEN 'l'
-                       ELSE 'm' END, '' ORDER BY asked.place)
+       string_agg(CASE WHEN (work_id, holder_id, fencing_token) IN (SELECT * FROM renewed) THEN 'r'
+                       WHEN (work_id, holder_id, fencing_token) IN (SELECT * FROM locked) THEN 'l'
+                       ELSE 'm' END, '' ORDER BY place)
 FROM asked
-LEFT JOIN locked USING (work_id, holder_id, fencing_token)
-LEFT JOIN renewed ON renewed.work_id = locked.work_id
