@@ -17,22 +17,36 @@ const ticks = 100
 // cpu returns the seconds that a process and its children have run, those that
 // have ended included.
 func (p *process) cpu() (float64, error) {
-	root := p.cmd.Process.Pid
-	total, _, err := spent(strconv.Itoa(root), true)
-	if err != nil {
-		return 0, err
+	root := strconv.Itoa(p.cmd.Process.Pid)
+	before, _, err := spent(root, true)
+	for err == nil {
+		var children, after uint64
+		if children, err = p.children(); err != nil {
+			break
+		}
+		if after, _, err = spent(root, true); err == nil && after == before {
+			return float64(after+children) / ticks, nil
+		}
+		// A child may have ended meanwhile, and be counted twice or not at all.
+		before = after
 	}
+	return 0, err
+}
+
+// children returns the ticks of the children that have not ended, or have not been
+// waited for.
+func (p *process) children() (total uint64, err error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return 0, err
 	}
 	for _, stat := range stats {
 		pid := filepath.Base(filepath.Dir(stat))
-		if n, parent, err := spent(pid, false); err == nil && parent == root {
+		if n, parent, err := spent(pid, false); err == nil && parent == p.cmd.Process.Pid {
 			total += n
 		}
 	}
-	return float64(total) / ticks, nil
+	return total, nil
 }
 
 // spent returns the ticks of a process and who its parent is; with ended also
