@@ -22,7 +22,8 @@ test: postgres ## every test of every module, PostgreSQL included, and a tally
 .PHONY: test-long
 test-long: postgres ## the specs that take minutes, of the build tag long
 	@go test -race -count=1 -timeout 30m -tags long ./internal/serverfaults ./backend/postgres -ginkgo.label-filter=long
-	@cd internal/pgx && go test -race -count=1 -timeout 30m -tags long . -ginkgo.label-filter=long
+	@for dir in internal/pgx backend/postgres/pgxlisten; do \
+		(cd $$dir && go test -race -count=1 -timeout 30m -tags long . -ginkgo.label-filter=long) || exit 1; done
 	@go test -count=1 -timeout 30m -tags long ./pool -ginkgo.label-filter=long # states a time: without -race
 
 .PHONY: race

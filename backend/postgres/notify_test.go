@@ -36,9 +36,6 @@ var _ = Describe("PostgreSQL with notifications", func() {
 	Describe("as it comes", conformance.RunSuite(func() backend.Backend {
 		return open(postgres.WithNotifications(listening(dsn)))
 	}))
-	Describe("in another schema, behind a transaction pooler", conformance.RunSuite(func() backend.Backend {
-		return open(postgres.WithSchema(oddSchema), postgres.WithTransactionPooler(), postgres.WithNotifications(listening(dsn)))
-	}))
 })
 
 // marked returns how many locks say that somebody waits.

@@ -44,11 +44,8 @@ func open(opts ...postgres.Option) *postgres.Backend {
 
 var _ = Describe("PostgreSQL through lib/pq", func() {
 	Describe("as it comes", conformance.RunSuite(func() backend.Backend { return open() }))
-	Describe("in another schema", conformance.RunSuite(func() backend.Backend {
-		return open(postgres.WithSchema(oddSchema))
-	}))
-	Describe("behind a transaction pooler", conformance.RunSuite(func() backend.Backend {
-		return open(postgres.WithTransactionPooler())
+	Describe("in another schema, behind a transaction pooler", conformance.RunSuite(func() backend.Backend {
+		return open(postgres.WithSchema(oddSchema), postgres.WithTransactionPooler())
 	}))
 
 	theDB := func() *sql.DB { return db }

@@ -103,4 +103,3 @@ func (l lines) print(info backend.LeaseInfo) error {
 }
 
 func (lines) close() error { return nil }
-

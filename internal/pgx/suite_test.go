@@ -37,9 +37,8 @@ var _ = BeforeSuite(func() {
 
 var _ = Describe("PostgreSQL through pgx", conformance.RunSuite(newBackend()))
 
-var _ = Describe("PostgreSQL through pgx, in a schema of its own", conformance.RunSuite(newBackend(postgres.WithSchema(schema))))
-
-var _ = Describe("PostgreSQL through pgx, for a pooler", conformance.RunSuite(newBackend(postgres.WithTransactionPooler())))
+var _ = Describe("PostgreSQL through pgx, in a schema of its own, for a pooler",
+	conformance.RunSuite(newBackend(postgres.WithSchema(schema), postgres.WithTransactionPooler())))
 
 var _ = Describe("Transactions through pgx", pgtest.TransactionSuite(newBackend(), theDB))
 

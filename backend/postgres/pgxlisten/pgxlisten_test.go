@@ -11,7 +11,6 @@ import (
 	"github.com/onsi/gomega/gleak"
 
 	"github.com/aetomala/worklease/backend"
-	"github.com/aetomala/worklease/backend/conformance"
 	"github.com/aetomala/worklease/backend/postgres"
 	"github.com/aetomala/worklease/backend/postgres/pgxlisten"
 	"github.com/aetomala/worklease/internal/testkit/pgtest"
@@ -46,11 +45,6 @@ func on(db *sql.DB) (*postgres.Backend, *postgres.Listener) {
 	Expect(err).NotTo(HaveOccurred())
 	return b, l
 }
-
-var _ = Describe("PostgreSQL with notifications through pgx", conformance.RunSuite(func() backend.Backend {
-	b, _ := on(db)
-	return b
-}))
 
 var _ = Describe("A Listener through pgx", func() {
 	BeforeEach(func() {
