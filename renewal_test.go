@@ -251,6 +251,20 @@ func causeSpecs() {
 		Expect(cause).To(MatchError(worklease.ErrFenced))
 	}))
 
+	It("is ErrFenced when the lease is taken by force, before anybody has it", inBubble(func() {
+		b := memory.New()
+		lease, err := worklease.New(b, worklease.Config{TTL: ttl, HolderID: "a"})
+		Expect(err).NotTo(HaveOccurred())
+		token, err := lease.Acquire(background, "work")
+		Expect(err).NotTo(HaveOccurred())
+		renewCtx, stop := lease.StartRenewal(background, token)
+		defer stop()
+		Expect(b.ForceRelease(background, "work", token.FencingToken())).To(Succeed())
+		<-renewCtx.Done()
+		Expect(context.Cause(renewCtx)).To(MatchError(worklease.ErrFenced))
+		Expect(lease.Checkpoint(background, token, nil)).To(MatchError(worklease.ErrFenced))
+	}))
+
 	It("is both ErrLeaseWindowExhausted and ErrLeaseExpired, at once, when the store says lapsed", inBubble(func() {
 		h := hold(nil)
 		Expect(h.lease.Release(background, h.token, worklease.ExitFinished)).To(Succeed())

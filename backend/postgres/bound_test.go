@@ -42,10 +42,11 @@ var _ = Describe("A driver that does not come back", func() {
 			cancel()
 			Eventually(answer).Should(Receive(MatchError(context.Canceled)))
 		},
-		Entry("List", SpecTimeout(bound), func(ctx context.Context, b *postgres.Backend) (err error) {
-			for _, err = range b.List(ctx, backend.ListOptions{}) {
+		Entry("List", SpecTimeout(bound), func(ctx context.Context, b *postgres.Backend) error {
+			for _, err := range b.List(ctx, backend.ListOptions{}) {
+				return err
 			}
-			return err
+			return nil
 		}),
 		Entry("ForceRelease", SpecTimeout(bound), func(ctx context.Context, b *postgres.Backend) error {
 			return b.ForceRelease(ctx, work, 1)

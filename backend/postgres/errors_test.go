@@ -200,10 +200,11 @@ var _ = Describe("A statement that was executed in place of another", func() {
 			"checkpoint": func(b *postgres.Backend) error { return b.Checkpoint(ctx, rec, []byte("new"), 2*ttl) },
 			"force":      func(b *postgres.Backend) error { return b.ForceRelease(ctx, work, rec.FencingToken) },
 			"forget":     func(b *postgres.Backend) error { return b.Forget(ctx, rec) },
-			"list": func(b *postgres.Backend) (err error) {
-				for _, err = range b.List(ctx, backend.ListOptions{}) {
+			"list": func(b *postgres.Backend) error {
+				for _, err := range b.List(ctx, backend.ListOptions{}) {
+					return err
 				}
-				return err
+				return nil
 			},
 			"probe": func(b *postgres.Backend) error { return b.Probe(ctx) },
 			"guard": func(b *postgres.Backend) error {

@@ -7,9 +7,9 @@
 //
 // # Guarantees
 //
-// Every operation is one statement in one round trip, guarded in its WHERE
-// clause; a second statement only tells why nothing was written. All times are
-// the server's: the clients' clocks do not matter. An Acquire that finds the
+// Every operation of a holder is one statement in one round trip, guarded in its
+// WHERE clause; a second statement only tells why nothing was written. All times
+// are the server's: the clients' clocks do not matter. An Acquire that finds the
 // lease held writes nothing, and as a rule draws no token from the sequence.
 //
 // # Not guaranteed

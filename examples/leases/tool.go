@@ -50,12 +50,8 @@ func (t tool) do(ctx context.Context, cmd command) error {
 func (t tool) watch(ctx context.Context, cmd command) error {
 	for {
 		err := t.list(ctx, cmd)
-		switch {
-		case cmd.watch <= 0:
-			return err
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		interrupted := cmd.watch > 0 && ctx.Err() != nil
+		if cmd.watch <= 0 || err != nil && !interrupted {
 			return err
 		}
 		timer := time.NewTimer(cmd.watch)

@@ -52,6 +52,19 @@ var _ = Describe("Through pgx, a transaction of the caller's", serverfaults.Tran
 
 func theDB() *sql.DB { return db }
 
+var _ = DescribeTable("Check through pgx finds nothing wrong, and what is",
+	func(ctx SpecContext, opts ...postgres.Option) {
+		b, err := postgres.New(db, opts...)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(b.Check(ctx)).To(Succeed())
+		b, err = postgres.New(db, append(opts, postgres.WithSchema("elsewhere"))...)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(b.Check(ctx)).To(MatchError(ContainSubstring(`no table "elsewhere".worklease_leases`)))
+	},
+	Entry("prepared", SpecTimeout(time.Minute)),
+	Entry("for a pooler", SpecTimeout(time.Minute), postgres.WithTransactionPooler()),
+)
+
 func newBackend(opts ...postgres.Option) func() backend.Backend {
 	return func() backend.Backend {
 		b, err := postgres.New(db, opts...)
