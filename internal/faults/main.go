@@ -70,6 +70,8 @@ func work(ctx context.Context, args []string) error {
 	flags.DurationVar(&cfg.TTL, "ttl", 0, "")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "")
 	flags.BoolVar(&cfg.Notify, "notify", false, "")
+	flags.IntVar(&cfg.Ledgers, "ledgers", 0, "")
+	flags.BoolVar(&cfg.Pooler, "pooler", false, "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -85,13 +87,18 @@ func soak(ctx context.Context, args []string) error {
 	flags.IntVar(&cfg.Workers, "workers", 4, "worker processes")
 	flags.IntVar(&cfg.Slots, "slots", 5, "leases that a process works on at once")
 	flags.IntVar(&cfg.IDs, "ids", 16, "work IDs")
+	flags.IntVar(&cfg.Ledgers, "ledgers", 4, "more work IDs, whose checkpoints commit with rows")
 	flags.DurationVar(&cfg.TTL, "ttl", 2*time.Second, "TTL of the leases")
 	flags.StringVar(&cfg.Dir, "dir", "", "an empty directory for the logs, kept; else a temporary one, kept on failure")
 	flags.BoolVar(&cfg.Notify, "notify", false, "the processes hear when leases are freed, and wait for some")
+	flags.BoolVar(&cfg.Pooler, "pooler", false, "the processes go through pgbouncer in transaction mode")
 	drivers := flags.String("drivers", "postgres,pgx", "the processes take turns with these drivers")
 	verbose := flags.Bool("v", false, "tell every fault")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if cfg.Pooler && cfg.Notify {
+		return errors.New("-pooler and -notify: nobody hears anything through a pooler in transaction mode")
 	}
 	cfg.Drivers = strings.Split(*drivers, ",")
 	if *verbose {
@@ -106,8 +113,8 @@ func soak(ctx context.Context, args []string) error {
 		cfg.Dir = dir
 	}
 
-	fmt.Printf("seed %d: %v, %d processes of %d slots (%s), %d work IDs, TTL %v\n",
-		cfg.Seed, cfg.Length, cfg.Workers, cfg.Slots, *drivers, cfg.IDs, cfg.TTL)
+	fmt.Printf("seed %d: %v, %d processes of %d slots (%s), %d work IDs and %d ledgers, TTL %v\n",
+		cfg.Seed, cfg.Length, cfg.Workers, cfg.Slots, *drivers, cfg.IDs, cfg.Ledgers, cfg.TTL)
 	counts, err := storm.Run(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("%w (logs in %s)", err, cfg.Dir)
@@ -142,6 +149,7 @@ func judge(dir string) (checker.Summary, error) {
 		fmt.Printf("  %-12s %d\n", r, s.Results[r])
 	}
 	fmt.Printf("handoffs %d\n", s.Handoffs)
+	fmt.Printf("ledgers  %d entries, audited %d times\n", s.Entries, s.Audits)
 	found := checker.Check(h)
 	for _, v := range found[:min(len(found), shown)] {
 		fmt.Println(v)
@@ -178,6 +186,8 @@ func enough(c storm.Counts, s checker.Summary, length time.Duration) error {
 		{"cuts", c.Cuts(), 50},
 		{"lost replies", c.LostReplies, 50},
 		{"server crashes", c.Faults[plan.Crash], 10},
+		{"entries in the ledgers", int(s.Entries), 20_000},
+		{"audits of the ledgers", s.Audits, 200},
 	} {
 		if least := int(float64(want.least)*share + 0.5); want.got < least {
 			few = append(few, fmt.Errorf("%d %s, want %d", want.got, want.name, least))

@@ -30,6 +30,7 @@ const (
 	FalseVerdict   Rule = "false-verdict"   // fenced or expired without a reason
 	NotAcquirable  Rule = "not-acquirable"  // an id that nobody could acquire after the storm
 	TableDiffers   Rule = "table-differs"   // the table contradicts the last holder
+	LedgerDiffers  Rule = "ledger-differs"  // rows that were to commit with a checkpoint are not those that it tells of
 	Undecided      Rule = "undecided"       // the search for an order of the writes did not end in time
 )
 
@@ -61,6 +62,7 @@ func Check(h *history.History) []Violation {
 		found = append(found, w.verdicts()...)
 		found = append(found, w.states()...)
 		found = append(found, w.final()...)
+		found = append(found, w.ledger()...)
 	}
 	return found
 }
@@ -78,6 +80,7 @@ type work struct {
 	hidden  []hidden             // acquisitions that may have happened, with a token unknown
 	beliefs []history.Event
 	rows    []history.Event
+	audits  []history.Event
 }
 
 // tenure is one acquisition that was acknowledged, and what was done under it.
@@ -121,6 +124,10 @@ func works(h *history.History) []*work {
 	}
 	for _, e := range h.Rows {
 		of(e.ID).rows = append(of(e.ID).rows, e)
+	}
+
+	for _, e := range h.Audits {
+		of(e.ID).audits = append(of(e.ID).audits, e)
 	}
 
 	var all []*work

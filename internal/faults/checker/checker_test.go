@@ -68,28 +68,32 @@ func long(n int, back func(int) int) *history.History {
 
 // bad are the recorded histories of a library that breaks its promises.
 var bad = map[string]checker.Rule{
-	"token-reused":         checker.TokenReused,
-	"token-order":          checker.TokenOrder,
-	"stale-renew":          checker.StaleCall,
-	"stale-read":           checker.StaleCall,
-	"stale-checkpoint":     checker.StaleCall,
-	"renew-after-release":  checker.CallAfterEnd,
-	"renew-after-forget":   checker.CallAfterEnd,
-	"window-overlap":       checker.WindowOverlap,
-	"previous-exit":        checker.PreviousHolder,
-	"previous-holder":      checker.PreviousHolder,
-	"previous-missing":     checker.PreviousHolder,
-	"previous-changes":     checker.PreviousHolder,
-	"restore-as-abandoned": checker.PreviousHolder,
-	"state-older":          checker.StateLost,
-	"state-missing":        checker.StateLost,
-	"state-never-sent":     checker.StateLost,
-	"state-overtaken":      checker.StateLost,
-	"fenced-falsely":       checker.FalseVerdict,
-	"expired-falsely":      checker.FalseVerdict,
-	"not-acquirable":       checker.NotAcquirable,
-	"table-token":          checker.TableDiffers,
-	"table-row-missing":    checker.TableDiffers,
+	"token-reused":          checker.TokenReused,
+	"token-order":           checker.TokenOrder,
+	"stale-renew":           checker.StaleCall,
+	"stale-read":            checker.StaleCall,
+	"stale-checkpoint":      checker.StaleCall,
+	"renew-after-release":   checker.CallAfterEnd,
+	"renew-after-forget":    checker.CallAfterEnd,
+	"window-overlap":        checker.WindowOverlap,
+	"previous-exit":         checker.PreviousHolder,
+	"previous-holder":       checker.PreviousHolder,
+	"previous-missing":      checker.PreviousHolder,
+	"previous-changes":      checker.PreviousHolder,
+	"restore-as-abandoned":  checker.PreviousHolder,
+	"state-older":           checker.StateLost,
+	"state-missing":         checker.StateLost,
+	"state-never-sent":      checker.StateLost,
+	"state-overtaken":       checker.StateLost,
+	"fenced-falsely":        checker.FalseVerdict,
+	"expired-falsely":       checker.FalseVerdict,
+	"not-acquirable":        checker.NotAcquirable,
+	"table-token":           checker.TableDiffers,
+	"table-row-missing":     checker.TableDiffers,
+	"ledger-twice":          checker.LedgerDiffers,
+	"ledger-lost":           checker.LedgerDiffers,
+	"ledger-ahead":          checker.LedgerDiffers,
+	"ledger-without-cursor": checker.LedgerDiffers,
 }
 
 var _ = Describe("Check", func() {
@@ -122,7 +126,7 @@ var _ = Describe("Check", func() {
 		for _, rule := range bad {
 			rules[rule] = true
 		}
-		Expect(rules).To(HaveLen(10))
+		Expect(rules).To(HaveLen(11))
 	})
 
 	It("judges a long history, in which each holder reads what the last one wrote", func() {
@@ -139,9 +143,11 @@ var _ = Describe("Check", func() {
 		Expect(checker.Check(long(1500, missed))).To(ConsistOf(HaveField("Rule", checker.StateLost)))
 	})
 
-	It("counts operations and handoffs", func() {
+	It("counts operations, handoffs and what the ledgers have", func() {
 		s := checker.Summarize(recorded("good"))
 		Expect(s.Operations).To(Equal(18))
 		Expect(s.Handoffs).To(Equal(3))
+		Expect(s.Audits).To(Equal(2))
+		Expect(s.Entries).To(Equal(int64(7)))
 	})
 })

@@ -19,6 +19,7 @@ const (
 	Return Kind = "return" // its outcome
 	Window Kind = "window" // the holder believes in its lease until Until
 	Row    Kind = "row"    // a row of the table after the run
+	Audit  Kind = "audit"  // a ledger and the checkpoint that tells of it, in one snapshot
 )
 
 // Op is an operation of a lease.
@@ -38,14 +39,15 @@ const (
 // Result is how an operation came out.
 type Result string
 
-// The results. Whatever is neither a success nor a verdict is Unknown: the
-// operation may have happened.
+// The results. Whatever is neither a success, nor a verdict, nor rolled back is
+// Unknown: the operation may have happened.
 const (
 	OK      Result = "ok"
 	Held    Result = "held"
 	Fenced  Result = "fenced"
 	Expired Result = "expired"
 	Unknown Result = "unknown"
+	Undone  Result = "undone" // its caller's transaction was rolled back
 )
 
 // Event is one line of a log.
@@ -68,6 +70,12 @@ type Event struct {
 	Error  string `json:"error,omitempty"` // for people
 	Until  int64  `json:"until,omitempty"`
 	Holder string `json:"holder,omitempty"` // of a row
+
+	// Of an audit: how many entries the ledger has, how many different ones, and the
+	// greatest.
+	Entries  int64 `json:"entries,omitempty"`
+	Distinct int64 `json:"distinct,omitempty"`
+	Last     int64 `json:"last,omitempty"`
 }
 
 // Never is the return time of an operation that has none.
@@ -88,5 +96,6 @@ type History struct {
 	Operations []*Operation // by Start
 	Windows    []Event
 	Rows       []Event // of the table after the run
+	Audits     []Event
 	LastSeen   map[string]int64
 }

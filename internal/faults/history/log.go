@@ -118,6 +118,8 @@ func Join(events []Event) (*History, error) {
 			h.Windows = append(h.Windows, e)
 		case Row:
 			h.Rows = append(h.Rows, e)
+		case Audit:
+			h.Audits = append(h.Audits, e)
 		default:
 			return nil, fmt.Errorf("history: unknown kind %q", e.Kind)
 		}

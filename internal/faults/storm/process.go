@@ -29,7 +29,10 @@ type process struct {
 func (p *process) start() error {
 	p.started++
 	holder := fmt.Sprintf("p%d-%d", p.number, p.started)
-	driver := p.config.Drivers[p.number%len(p.config.Drivers)]
+	driver, dsn := p.config.Drivers[p.number%len(p.config.Drivers)], p.dsn
+	if p.config.Pooler && driver == "pgx" {
+		dsn += "&default_query_exec_mode=exec" // for statements that are not the library's
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -40,10 +43,11 @@ func (p *process) start() error {
 	}
 	defer output.Close()
 	p.running = exec.Command(self, "worker",
-		"-driver", driver, "-dsn", p.dsn, "-holder", holder, "-dir", p.config.logs(),
+		"-driver", driver, "-dsn", dsn, "-holder", holder, "-dir", p.config.logs(),
 		"-ids", strconv.Itoa(p.config.IDs), "-slots", strconv.Itoa(p.config.Slots), "-ttl", p.config.TTL.String(),
 		"-seed", strconv.FormatUint(p.config.Seed+uint64(p.number)<<32+uint64(p.started), 10),
-		"-notify="+strconv.FormatBool(p.config.Notify))
+		"-notify="+strconv.FormatBool(p.config.Notify),
+		"-ledgers", strconv.Itoa(p.config.Ledgers), "-pooler="+strconv.FormatBool(p.config.Pooler))
 	p.running.Stdout, p.running.Stderr = output, output
 	p.running.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if p.stdin, err = p.running.StdinPipe(); err != nil {

@@ -68,7 +68,7 @@ func newServer(ctx context.Context, dir string) (*server, error) {
 		return nil, err
 	}
 	defer db.Close()
-	_, err = db.ExecContext(ctx, postgres.Schema)
+	_, err = db.ExecContext(ctx, postgres.Schema+schema)
 	return s, err
 }
 

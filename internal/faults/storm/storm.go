@@ -32,6 +32,8 @@ type Config struct {
 	TTL     time.Duration
 	Drivers []string  // of database/sql; the processes take turns
 	Notify  bool      // whether they hear when leases are freed
+	Ledgers int       // further work IDs, whose checkpoints commit with rows
+	Pooler  bool      // whether the processes go through a pooler
 	Dir     string    // an empty directory for everything that the run leaves
 	Verbose io.Writer // hears of every fault
 }
@@ -63,6 +65,7 @@ func (c Counts) Cuts() int {
 type storm struct {
 	Config
 	server  *server
+	auditor *auditor
 	workers []*process
 	links   []*link
 	counts  Counts
@@ -92,9 +95,22 @@ func Run(ctx context.Context, cfg Config) (counts Counts, err error) {
 		return counts, err
 	}
 	defer func() { err = errors.Join(err, s.server.crash()) }()
+	if s.auditor, err = newAuditor(s.server.dsn(s.server.port), cfg.logs()); err != nil {
+		return counts, err
+	}
+	defer func() { err = errors.Join(err, s.auditor.close()) }()
+	port := s.server.port
+	if cfg.Pooler {
+		var p *pooler
+		if p, err = startPooler(s.server, cfg.Dir); err != nil {
+			return counts, err
+		}
+		defer func() { err = errors.Join(err, p.stop()) }()
+		port = p.port
+	}
 	for n := range cfg.Workers {
 		var l *link
-		if l, err = newLink(s.server.port); err != nil {
+		if l, err = newLink(port); err != nil {
 			return counts, err
 		}
 		defer l.close()
@@ -171,7 +187,7 @@ func (s *storm) strike(ctx context.Context, f plan.Fault) error {
 	}
 	switch f.Kind {
 	case plan.Kill:
-		return count(errors.Join(p.kill(), p.start()))
+		return count(errors.Join(p.kill(), s.audit(ctx), p.start()))
 	case plan.FreezeShort, plan.FreezeLong:
 		end(func(context.Context) error {
 			frozen, err := p.thaw()
@@ -204,11 +220,19 @@ func (s *storm) strike(ctx context.Context, f plan.Fault) error {
 		if s.server.running == nil {
 			return nil
 		}
-		end(s.server.start)
+		end(func(ctx context.Context) error { return errors.Join(s.server.start(ctx), s.audit(ctx)) })
 		return count(s.server.crash())
 	default:
 		return fmt.Errorf("storm: unknown fault %q", f.Kind)
 	}
+}
+
+// audit looks at the ledgers, unless the server is down, which audits when it comes up.
+func (s *storm) audit(ctx context.Context) error {
+	if s.server.running == nil {
+		return nil
+	}
+	return s.auditor.audit(ctx)
 }
 
 // settle acquires every ID after the storm as a last process, whose log tells,
@@ -222,9 +246,9 @@ func (s *storm) settle(ctx context.Context) error {
 	}
 	dsn := s.server.dsn(s.server.port)
 	err := worker.Last(ctx, worker.Config{
-		Driver: s.Drivers[0], DSN: dsn, Holder: checker.Final, IDs: s.IDs, TTL: time.Minute, Dir: s.logs(),
+		Driver: s.Drivers[0], DSN: dsn, Holder: checker.Final, IDs: s.IDs, Ledgers: s.Ledgers, TTL: time.Minute, Dir: s.logs(),
 	})
-	if err != nil {
+	if err = errors.Join(err, s.audit(ctx)); err != nil {
 		return err
 	}
 	db, err := sql.Open("postgres", dsn)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Last acquires every ID once, reads what was left, and holds it. Those that it
-// cannot acquire are missing in its log.
+// Last acquires every ID once, the ledgers' too, reads what was left, and holds it.
+// Those that it cannot acquire are missing in its log.
 func Last(ctx context.Context, cfg Config) error {
 	p, err := start(cfg)
 	if err != nil {
@@ -17,6 +17,9 @@ func Last(ctx context.Context, cfg Config) error {
 	defer p.db.Close()
 	for n := range cfg.IDs {
 		p.last(ctx, ID(n))
+	}
+	for n := range cfg.Ledgers {
+		p.last(ctx, Ledger(n))
 	}
 	return p.lease.log.Close()
 }

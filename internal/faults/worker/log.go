@@ -41,6 +41,8 @@ func result(err error) history.Result {
 		return history.Expired
 	case errors.Is(err, worklease.ErrLeaseHeld):
 		return history.Held
+	case errors.Is(err, errUndone):
+		return history.Undone
 	default:
 		return history.Unknown
 	}

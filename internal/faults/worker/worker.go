@@ -38,6 +38,9 @@ type Config struct {
 	Seed   uint64
 	Dir    string // of the logs
 	Notify bool   // it hears when leases are freed, and waits for some
+
+	Ledgers int  // it works on l0, l1, … too, see Ledger
+	Pooler  bool // a pooler in transaction mode stands before the server
 }
 
 // ID names a work ID of a run.
@@ -51,6 +54,7 @@ type process struct {
 	Config
 	db       *sql.DB
 	listener *postgres.Listener // nil: none
+	backend  *postgres.Backend
 	lease    *logged
 }
 
@@ -109,7 +113,11 @@ func start(cfg Config) (*process, error) {
 			return nil, err
 		}
 	}
-	b, err := postgres.New(db, postgres.WithNotifications(listener))
+	opts := []postgres.Option{postgres.WithNotifications(listener)}
+	if cfg.Pooler {
+		opts = append(opts, postgres.WithTransactionPooler())
+	}
+	b, err := postgres.New(db, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +125,7 @@ func start(cfg Config) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &process{Config: cfg, db: db, listener: listener, lease: &logged{lease, log}}, nil
+	return &process{Config: cfg, db: db, listener: listener, backend: b, lease: &logged{lease, log}}, nil
 }
 
 // obey does what the standard input says until it ends.
@@ -152,6 +160,8 @@ func (p *process) turn(ctx context.Context, rng *rand.Rand) {
 	t := &tenure{process: p, rng: rng}
 	var err error
 	switch n := rng.IntN(100); {
+	case p.Ledgers > 0 && rng.IntN(4) == 0:
+		err = t.ledger(ctx, Ledger(rng.IntN(p.Ledgers)))
 	case n < 40:
 		err = t.runner(ctx, id)
 	case n < 85:

@@ -1,0 +1,82 @@
+//go:build linux
+
+package storm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// pooler is a pgbouncer between the links and the server. It hands out fewer
+// connections than the processes have, by the transaction, and tracks no prepared
+// statements.
+type pooler struct {
+	port    int
+	running *exec.Cmd
+}
+
+// startPooler starts one in the run's directory.
+func startPooler(s *server, dir string) (*pooler, error) {
+	binary, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		binary, err = exec.LookPath("/usr/sbin/pgbouncer")
+	}
+	if err != nil {
+		return nil, errors.New("storm: no pgbouncer: run `make postgres`")
+	}
+	p := &pooler{port: freePort()}
+	ini := filepath.Join(dir, "pgbouncer.ini")
+	err = os.WriteFile(ini, fmt.Appendf(nil, `
+[databases]
+* = host=127.0.0.1 port=%d user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 12
+max_client_conn = 1000
+max_prepared_statements = 0
+server_login_retry = 1
+ignore_startup_parameters = extra_float_digits
+`, s.port, p.port), 0o644)
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "pgbouncer.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p.running = exec.Command(binary, "-q", ini)
+	p.running.Stdout, p.running.Stderr = log, log
+	p.running.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := p.running.Start(); err != nil {
+		return nil, err
+	}
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // no spec
+		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)))
+		if err == nil {
+			return p, conn.Close()
+		}
+		if time.Since(began) > 10*time.Second {
+			return nil, errors.Join(fmt.Errorf("storm: pgbouncer does not start: %w (see %s)", err, log.Name()), p.stop())
+		}
+	}
+}
+
+func (p *pooler) stop() error {
+	if err := p.running.Process.Kill(); err != nil {
+		return err
+	}
+	_ = p.running.Wait() // it was killed
+	return nil
+}
