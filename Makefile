@@ -57,8 +57,8 @@ api: ## write the public surface to docs/api; CI refuses one that was not commit
 		go -C $$dir doc -all . >docs/api/$$name.txt || exit 1; done
 
 .PHONY: soak
-soak: postgres ## a storm of faults for SOAK (30m), SEED or none, NOTIFY=1 or not, judged
-	@cd internal/faults && go run . -for $(or $(SOAK),30m) $(if $(SEED),-seed $(SEED)) $(if $(NOTIFY),-notify)
+soak: postgres ## a storm of faults for SOAK (30m), SEED or none, NOTIFY=1 or POOLER=1 or neither, judged
+	@cd internal/faults && go run . -for $(or $(SOAK),30m) $(if $(SEED),-seed $(SEED)) $(if $(NOTIFY),-notify) $(if $(POOLER),-pooler)
 
 .PHONY: mutants
 mutants: postgres ## put one fault at a time into a copy, and see that the specs notice

@@ -37,7 +37,8 @@ type AcquireEvent struct {
 	Err      error
 }
 
-// CheckpointEvent is one stored state.
+// CheckpointEvent is one stored state. One that is part of a transaction of the
+// caller's is reported before the caller commits it, or does not.
 type CheckpointEvent struct {
 	Token    Token
 	Size     int // bytes

@@ -33,8 +33,9 @@ type transactionKey struct{}
 // [sql.ErrTxDone].
 //
 // The expiry counts from the call of Checkpoint, not from the beginning of tx. From
-// that call to the end of tx the lease's row is locked, which keeps successors out
-// and renewals waiting: keep it shorter than half the TTL.
+// that call to the end of tx the lease's row is locked. That keeps successors out, and
+// the holder's own other calls waiting, renewals too: make none from inside, and keep
+// it shorter than half the TTL.
 //
 // A Commit without an answer may still happen. Nothing that was read before says
 // what is stored then; a Renew waits until it is settled, and a ReadCheckpoint
@@ -96,7 +97,9 @@ func (b *Backend) inside(ctx context.Context, t *transaction, name string, args 
 	case t.tx != nil && stmt != nil && b.owns(t.tx):
 		rows, err = t.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...)
 	case t.tx != nil:
-		s.wanted.Store(!b.pooler && b.owns(t.tx))
+		if !b.pooler && b.owns(t.tx) {
+			s.wanted.Store(true)
+		}
 		rows, err = t.tx.QueryContext(ctx, s.text, append(b.modeOf(t), args...)...)
 	default:
 		rows, err = t.conn.QueryContext(ctx, s.text, append(b.modeOf(t), args...)...)
