@@ -15,8 +15,7 @@ import (
 )
 
 // pooler is a pgbouncer between the links and the server. It hands out fewer
-// connections than the processes have, by the transaction, and tracks no prepared
-// statements.
+// connections than the processes have, by the transaction.
 type pooler struct {
 	port    int
 	running *exec.Cmd
@@ -44,8 +43,9 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = 12
 max_client_conn = 1000
-max_prepared_statements = 0
 server_login_retry = 1
+log_connections = 0
+log_disconnections = 0
 ignore_startup_parameters = extra_float_digits
 `, s.port, p.port), 0o644)
 	if err != nil {
@@ -56,7 +56,7 @@ ignore_startup_parameters = extra_float_digits
 		return nil, err
 	}
 	defer log.Close()
-	p.running = exec.Command(binary, "-q", ini)
+	p.running = exec.Command(binary, ini)
 	p.running.Stdout, p.running.Stderr = log, log
 	p.running.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := p.running.Start(); err != nil {
