@@ -29,6 +29,7 @@ func newAuditor(dsn, dir string) (*auditor, error) {
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
+	db.SetMaxIdleConns(0) // one that is kept is broken after the next crash
 	return &auditor{db: db, log: log}, nil
 }
 
