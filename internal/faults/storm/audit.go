@@ -12,7 +12,9 @@ import (
 )
 
 // schema is the ledger's. Nothing in it keeps an entry from being there twice.
-const schema = `CREATE TABLE ledger (work_id text NOT NULL, entry bigint NOT NULL, token bigint NOT NULL)`
+const schema = `
+	CREATE TABLE ledger (work_id text NOT NULL, entry bigint NOT NULL, token bigint NOT NULL);
+	CREATE INDEX ON ledger (work_id, entry)`
 
 // auditor writes down, as a history of its own, how rows and cursors stand.
 type auditor struct {
@@ -37,7 +39,7 @@ func (a *auditor) close() error { return errors.Join(a.db.Close(), a.log.Close()
 
 // audit looks once. It is one statement, and so one snapshot.
 func (a *auditor) audit(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	rows, err := a.db.QueryContext(ctx, `
 		SELECT work_id, coalesce(convert_from(checkpoint, 'UTF8'), ''), entries.*

@@ -125,7 +125,7 @@ func (s *server) terminate(ctx context.Context) error {
 		return err
 	}
 	defer db.Close()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	_, err = db.ExecContext(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND random() < 0.5`)
