@@ -375,6 +375,26 @@ var _ = Describe("Pacing", func() {
 		})
 	})
 
+	It("has a follower whose Lease is a wrapper miss nothing but the hint", func() {
+		bubble.Run(func() {
+			s := newStage()
+			them := s.holder("them")
+			token, err := them.Acquire(bg, work)
+			Expect(err).NotTo(HaveOccurred())
+			time.AfterFunc(time.Second, func() {
+				defer GinkgoRecover()
+				Expect(them.Release(bg, token, worklease.ExitFinished)).To(Succeed())
+			})
+			s.lease = struct{ worklease.Lease }{s.lease}
+			s.cfg.BackoffInterval = 0
+			took, err := s.elect(bg, finish)
+			Expect(err).To(MatchError(worklease.ErrLeaseHeld))
+			Expect(took).To(And(BeNumerically(">=", idle), BeNumerically("<=", idle+idle/5)))
+			_, err = s.elect(bg, finish)
+			Expect(err).NotTo(HaveOccurred())
+		})
+	})
+
 	It("returns after IdleInterval and not before, however often it was told in vain", func() {
 		bubble.Run(func() {
 			s := newStage()

@@ -370,18 +370,20 @@ func await[T any](answers <-chan T) (answer T, err error) {
 	}
 }
 
-// The locks of told.sql.
-const everything = "2003792492, 0"
+// The locks of told.sql: those of all leases, and that of one.
+const everything = "(SELECT 2003792492 AS class, n AS key FROM generate_series(0, 63) AS n) AS keys"
 
-func only(workID string) string { return "2003792491, hashtext(" + literal(workID) + ")" }
+func only(workID string) string {
+	return "(SELECT 2003792491 AS class, hashtext(" + literal(workID) + ") AS key) AS keys"
+}
 
 // mark brings what the connection says into line with what is wanted.
 func (s *session) mark(ctx context.Context) error {
 	want, all := s.wants(s.all)
 	// What is added first: nothing is left unsaid in between.
 	if all && !s.all {
-		marked, err := s.say(ctx, s.words.mark, everything)
-		if err != nil || !marked {
+		// Refused, some of them may have been had: then it is a new session's turn.
+		if err := s.exec(ctx, with(s.words.mark, everything)); err != nil {
 			return err
 		}
 		s.all = true
@@ -390,25 +392,27 @@ func (s *session) mark(ctx context.Context) error {
 		if s.marked[id] {
 			continue
 		}
-		marked, err := s.say(ctx, s.words.mark, only(id))
+		err := s.exec(ctx, with(s.words.mark, only(id)))
+		switch sqlState(err) {
+		case "55P03", "53200": // lock not available, out of memory
+			continue // again with the next look: what frees the lease just now may take long
+		}
 		if err != nil {
 			return err
 		}
-		if marked {
-			s.marked[id] = true
-		}
+		s.marked[id] = true
 	}
 	for id := range s.marked {
 		if want[id] {
 			continue
 		}
-		if _, err := s.say(ctx, s.words.unmark, only(id)); err != nil {
+		if err := s.exec(ctx, with(s.words.unmark, only(id))); err != nil {
 			return err
 		}
 		delete(s.marked, id)
 	}
 	if s.all && !all {
-		if _, err := s.say(ctx, s.words.unmark, everything); err != nil {
+		if err := s.exec(ctx, with(s.words.unmark, everything)); err != nil {
 			return err
 		}
 		s.all = false
@@ -416,14 +420,5 @@ func (s *session) mark(ctx context.Context) error {
 	return nil
 }
 
-// say executes mark or unmark. A lock that cannot be had now, because a statement that
-// frees the lease takes long or the server's table of locks is full, is tried again
-// with the next look.
-func (s *session) say(ctx context.Context, statement, key string) (said bool, err error) {
-	err = s.exec(ctx, strings.Replace(statement, "/*key*/", key, 1))
-	switch sqlState(err) {
-	case "55P03", "53200": // lock not available, out of memory
-		return false, nil
-	}
-	return err == nil, err
-}
+// with returns mark or unmark for keys.
+func with(statement, keys string) string { return strings.Replace(statement, "/*keys*/", keys, 1) }

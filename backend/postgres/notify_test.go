@@ -38,14 +38,20 @@ var _ = Describe("PostgreSQL with notifications", func() {
 	}))
 })
 
-// marked returns how many locks say that somebody waits.
-func marked(ctx context.Context, db *sql.DB) func() int {
+// The classes of the locks that say that somebody waits: for one lease, for any.
+const (
+	forOne = 2003792491
+	forAny = 2003792492
+)
+
+// marked returns how many locks of a class there are.
+func marked(ctx context.Context, db *sql.DB, class int) func() int {
 	return func() (n int) {
 		GinkgoHelper()
 		Expect(db.QueryRowContext(ctx, `
 			SELECT count(*) FROM pg_locks
-			WHERE locktype = 'advisory' AND mode = 'ShareLock' AND classid IN (2003792491, 2003792492)
-				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&n)).To(Succeed())
+			WHERE locktype = 'advisory' AND mode = 'ShareLock' AND classid = $1
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, class).Scan(&n)).To(Succeed())
 		return n
 	}
 }
@@ -122,7 +128,7 @@ var _ = Describe("Notifications", func() {
 			told, stop := wait(ctx, b, work)
 			defer stop()
 			drained(told)
-			Expect(marked(ctx, db)()).To(Equal(1))
+			Expect(marked(ctx, db, forOne)()).To(Equal(1))
 			Expect(free(ctx, acquire(ctx, b, "unwanted too", "a"))).To(Succeed())
 			Expect(b.Renew(ctx, rec, ttl)).To(Succeed())
 			Expect(b.Checkpoint(ctx, rec, []byte("state"), ttl)).To(Succeed())
@@ -171,12 +177,12 @@ var _ = Describe("Notifications", func() {
 
 	It("reach a waiter in another process whatever its work ID", func(ctx SpecContext) {
 		there := on(db, postgres.WithNotifications(listening(own)))
-		ids := []string{`'); DROP TABLE worklease_leases; --`, `back\slash`, `"quoted"`, "E'\\x'", "ü\n\t😀", "$1", "/*key*/", strings.Repeat("ä", 512)}
+		ids := []string{`'); DROP TABLE worklease_leases; --`, `back\slash`, `"quoted"`, "E'\\x'", "ü\n\t😀", "$1", "/*keys*/", strings.Repeat("ä", 512)}
 		for n, id := range ids {
 			rec := acquire(ctx, b, id, "a")
 			told, stop := wait(ctx, there, id)
 			defer stop()
-			Eventually(marked(ctx, db)).WithTimeout(soon).Should(Equal(n + 1))
+			Eventually(marked(ctx, db, forOne)).WithTimeout(soon).Should(Equal(n + 1))
 			Expect(b.Release(ctx, rec, backend.ExitFinished)).To(Succeed())
 			Eventually(told).WithTimeout(soon).Should(Receive())
 		}
@@ -237,10 +243,11 @@ var _ = Describe("Notifications", func() {
 			_, stop := wait(ctx, b, id)
 			stops = append(stops, stop)
 			if n == 9 {
-				Eventually(marked(ctx, db)).WithTimeout(soon).Should(Equal(10))
+				Eventually(marked(ctx, db, forOne)).WithTimeout(soon).Should(Equal(10))
 			}
 		}
-		Eventually(marked(ctx, db)).WithTimeout(soon).Should(Equal(1))
+		Eventually(marked(ctx, db, forAny)).WithTimeout(soon).Should(Equal(64))
+		Eventually(marked(ctx, db, forOne)).WithTimeout(soon).Should(BeZero())
 		heard := eavesdrop(ctx, db, own, "")
 		Expect(b.Release(ctx, acquire(ctx, b, "unwanted", "a"), backend.ExitFinished)).To(Succeed())
 		Expect(next(heard)).To(Equal("unwanted"))
@@ -248,14 +255,15 @@ var _ = Describe("Notifications", func() {
 		for _, stop := range stops[1:] {
 			stop()
 		}
-		Eventually(marked(ctx, db)).WithTimeout(30 * time.Second).Should(Equal(1))
+		Eventually(marked(ctx, db, forOne)).WithTimeout(30 * time.Second).Should(Equal(1))
+		Eventually(marked(ctx, db, forAny)).WithTimeout(soon).Should(BeZero())
 		Eventually(func() string {
 			Expect(b.Release(ctx, acquire(ctx, b, "unwanted", "a"), backend.ExitFinished)).To(Succeed())
 			Expect(b.Probe(ctx)).To(Succeed())
 			return next(heard)
 		}).WithTimeout(30 * time.Second).Should(BeEmpty())
 		stops[0]()
-		Eventually(marked(ctx, db)).WithTimeout(30 * time.Second).Should(BeZero())
+		Eventually(marked(ctx, db, forOne)).WithTimeout(30 * time.Second).Should(BeZero())
 	}, SpecTimeout(2*bound))
 
 	It("go on to others while one lease's mark cannot be had", func(ctx SpecContext) {
@@ -272,12 +280,12 @@ var _ = Describe("Notifications", func() {
 		told, stop := wait(ctx, b, work)
 		defer stop()
 		drained(told)
-		Eventually(marked(ctx, db)).WithTimeout(soon).Should(Equal(1))
+		Eventually(marked(ctx, db, forOne)).WithTimeout(soon).Should(Equal(1))
 		Expect(l.Err()).NotTo(HaveOccurred())
 		Expect(b.Release(ctx, rec, backend.ExitFinished)).To(Succeed())
 		Eventually(told).WithTimeout(soon).Should(Receive())
 		Expect(tx.Rollback()).To(Succeed())
-		Eventually(marked(ctx, db)).WithTimeout(soon).Should(Equal(2))
+		Eventually(marked(ctx, db, forOne)).WithTimeout(soon).Should(Equal(2))
 	}, SpecTimeout(bound))
 })
 
@@ -307,7 +315,7 @@ var _ = Describe("A Listener", func() {
 		Expect(l.Err()).To(MatchError("the listener is closed"))
 		_, stopped := wait(ctx, b, work)
 		stopped()
-		Expect(marked(ctx, db)()).To(BeZero())
+		Expect(marked(ctx, db, forOne)()).To(BeZero())
 	}, SpecTimeout(bound))
 
 	It("says why it does not hear, and tries again", func(ctx SpecContext) {

@@ -71,7 +71,7 @@ func (r *releases) measure(b *testing.B, waited bool) {
 			b.Fatal(err)
 		}
 		defer conn.Close()
-		if _, err := conn.ExecContext(b.Context(), `SELECT pg_advisory_lock_shared(2003792492, 0)`); err != nil {
+		if _, err := conn.ExecContext(b.Context(), `SELECT pg_advisory_lock_shared(2003792492, n) FROM generate_series(0, 63) AS n`); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,5 +1,5 @@
 -- channel: where it is told that a lease was freed; stands where a query says channel.
 -- One for each schema, which its name carries hashed: a schema's own may be too long.
-(SELECT 'worklease_' || hashtextextended(n.nspname::text, 0)
- FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
- WHERE c.oid = 'worklease_leases'::regclass)
+-- No subquery, which would be made ready even where nothing is told.
+('worklease_' || hashtextextended(
+    (pg_identify_object('pg_class'::regclass, 'worklease_leases'::regclass, 0)).schema, 0))

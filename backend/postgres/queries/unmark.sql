@@ -1,3 +1,4 @@
 -- unmark: say that nobody waits any more.
--- in:   key: as for mark
-SELECT pg_advisory_unlock_shared(/*key*/)
+-- in:   keys: as for mark
+SELECT pg_advisory_unlock_shared(class, key)
+FROM /*keys*/
