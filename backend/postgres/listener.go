@@ -130,7 +130,8 @@ const (
 	// tidy is how often that is looked at.
 	tidy = 2 * time.Second
 
-	// beat is how long a connection may be silent before it is asked whether it lives.
+	// beat is how often LISTEN is repeated: it shows whether the connection lives, and
+	// follows a table that was made anew.
 	beat = 10 * time.Second
 
 	// patience bounds each call on a connection.
@@ -142,6 +143,7 @@ func (l *Listener) run(ctx context.Context) {
 	defer close(l.done)
 	backoff := pacing.Backoff{Initial: pacing.DefaultInitial, Max: 10 * time.Second, Jitter: pacing.DefaultJitter}
 	for failures := 1; ; failures++ {
+		l.forget(time.Now()) // nobody else does where no connection can be had
 		s := session{Listener: l, marked: map[string]bool{}}
 		err := s.hear(ctx)
 		if s.heard {
@@ -200,7 +202,6 @@ type session struct {
 	*Listener
 	conn   ListenerConn
 	heard  bool
-	alive  time.Time       // when the connection last showed that it is
 	marked map[string]bool // for what this connection says that somebody waits
 	all    bool            // it says so of everything
 }
@@ -264,11 +265,7 @@ func (s *session) hangUp() {
 func (s *session) exec(ctx context.Context, statement string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := bounded.Do(ctx, func(ctx context.Context) error { return s.conn.Exec(ctx, statement) })
-	if err == nil {
-		s.alive = time.Now()
-	}
-	return err
+	return bounded.Do(ctx, func(ctx context.Context) error { return s.conn.Exec(ctx, statement) })
 }
 
 // listen begins to hear, and makes sure of it: nothing may be marked on a connection
@@ -294,7 +291,7 @@ func (s *session) listen(ctx context.Context) error {
 
 // attend wakes those who wait until the connection fails.
 func (s *session) attend(ctx context.Context) error {
-	tidied := time.Now()
+	tidied, listened := time.Now(), time.Now()
 	for {
 		moment, cancel := context.WithTimeout(ctx, tidy)
 		_, err := s.receive(moment, s.changed)
@@ -305,17 +302,19 @@ func (s *session) attend(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if now := time.Now(); now.Sub(tidied) >= tidy {
+		now := time.Now()
+		if now.Sub(tidied) >= tidy {
 			s.forget(now)
 			tidied = now
 		}
 		if err := s.mark(ctx); err != nil {
 			return fmt.Errorf("mark: %w", err)
 		}
-		if time.Since(s.alive) > beat {
-			if err := s.exec(ctx, "SELECT 1"); err != nil {
-				return fmt.Errorf("no sign of life: %w", err)
+		if now.Sub(listened) >= beat {
+			if err := s.exec(ctx, s.words.listen); err != nil {
+				return fmt.Errorf("listen again: %w", err)
 			}
+			listened = now
 		}
 	}
 }
@@ -348,7 +347,6 @@ func (s *session) receive(ctx context.Context, interrupted <-chan struct{}) (hea
 	case err != nil:
 		return false, err
 	case r.err == nil:
-		s.alive = time.Now()
 		s.board.Wake(r.payload) // the probe's is nobody's
 		return true, nil
 	case waiting.Err() != nil && errors.Is(r.err, waiting.Err()):

@@ -195,6 +195,25 @@ var _ = Describe("Notifications", func() {
 		Expect(len(odd)).To(BeNumerically("<=", 63))
 	}, SpecTimeout(bound))
 
+	It("follow a table that was made anew", func(ctx SpecContext) {
+		acquire(ctx, b, work, "a")
+		told, stop := wait(ctx, b, work)
+		defer stop()
+		drained(told)
+		Expect(db.ExecContext(ctx, `DROP TABLE worklease_leases`)).Error().NotTo(HaveOccurred())
+		Expect(db.ExecContext(ctx, postgres.Schema)).Error().NotTo(HaveOccurred())
+		Eventually(func() bool {
+			rec := acquire(ctx, b, work, "a")
+			Expect(b.Release(ctx, rec, backend.ExitFinished)).To(Succeed())
+			select {
+			case <-told:
+				return true
+			case <-time.After(time.Second):
+				return false
+			}
+		}).WithTimeout(40 * time.Second).Should(BeTrue())
+	}, SpecTimeout(bound))
+
 	It("are the same whether the schema comes from WithSchema or from the search_path", func(ctx SpecContext) {
 		var schema string
 		Expect(db.QueryRowContext(ctx, `SELECT current_schema()`).Scan(&schema)).To(Succeed())

@@ -5,10 +5,11 @@
 -- NOTIFY, which takes one of the whole server at its commit. The first lock is the
 -- transaction's: a listener that comes too late to be seen waits for its end. The
 -- second is given back at once, since other leases share it: 64 for all of them, so that
--- two releases hardly ever take each other for a waiter.
+-- two releases hardly ever take each other for a waiter. CASE keeps the order.
 || CASE
-       WHEN NOT pg_try_advisory_xact_lock(2003792491, hashtext(work_id)) THEN pg_notify(/*channel*/, work_id)::text
-       WHEN pg_try_advisory_lock(2003792492, hashtext(work_id) & 63)
-       THEN left(pg_advisory_unlock(2003792492, hashtext(work_id) & 63)::text, 0)
+       WHEN CASE WHEN pg_try_advisory_xact_lock(2003792491, hashtext(work_id))
+                 THEN CASE WHEN pg_try_advisory_lock(2003792492, hashtext(work_id) & 63)
+                           THEN pg_advisory_unlock(2003792492, hashtext(work_id) & 63) END END
+       THEN ''
        ELSE pg_notify(/*channel*/, work_id)::text
    END
