@@ -193,6 +193,71 @@ var _ = Describe("Renewals of one Lease", func() {
 		Expect(other.Err()).NotTo(HaveOccurred())
 	}))
 
+	It("22a: cancel such a renewal when its time is over, so that it keeps no connection", inBubble(func() {
+		on(locking{classifying{memory.New()}, "locked"})
+		defer cancel()
+		var waits context.Context
+		faults.On(inject.Renew, func(ctx context.Context, call inject.Call) error {
+			if len(call.WorkIDs) == 1 && waits == nil {
+				waits = ctx
+				return inject.UntilDone(ctx, call)
+			}
+			return call.Do(ctx)
+		})
+		locked, _ := keep(ctx, lease, "locked")
+		keep(ctx, lease, "free")
+		bubble.Sleep(ttl/2 + ttl/4)
+		settled()
+		Expect(waits.Err()).To(MatchError(context.Canceled))
+		bubble.Sleep(ttl)
+		Expect(locked.Err()).NotTo(HaveOccurred())
+	}))
+
+	It("come again in smaller batches after one that took too long", inBubble(func() {
+		on(classifying{memory.New()})
+		defer cancel()
+		faults.On(inject.Renew, func(ctx context.Context, call inject.Call) error {
+			if len(call.WorkIDs) > 100 {
+				bubble.Sleep(ttl / 8)
+				return errNet // as a statement_timeout is
+			}
+			return call.Do(ctx)
+		})
+		var kept []context.Context
+		for n := range 400 {
+			renewCtx, _ := keep(ctx, lease, fmt.Sprint(n))
+			kept = append(kept, renewCtx)
+		}
+		bubble.Sleep(4 * ttl)
+		for _, renewCtx := range kept {
+			Expect(renewCtx.Err()).NotTo(HaveOccurred())
+		}
+	}))
+
+	It("tell one observer one thing at a time, also where an answer comes when it was given up", inBubble(func() {
+		// The batch answers at the very moment when its time is over.
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		var mu sync.Mutex
+		telling, clashes := map[string]int{}, 0
+		lease := newLease(fencing{classifying{memory.New()}, ttl / 4}, "a", onRenew{do: func(e worklease.RenewEvent) {
+			mu.Lock()
+			if telling[e.Token.WorkID()]++; telling[e.Token.WorkID()] > 1 {
+				clashes++
+			}
+			mu.Unlock()
+			bubble.Sleep(time.Second)
+			mu.Lock()
+			telling[e.Token.WorkID()]--
+			mu.Unlock()
+		}})
+		for n := range 3000 {
+			keep(ctx, lease, fmt.Sprint(n))
+		}
+		bubble.Sleep(ttl)
+		Expect(clashes).To(BeZero())
+	}))
+
 	It("come together again after an error that the backend expects to pass", inBubble(func() {
 		on(classifying{memory.New()})
 		defer cancel()
@@ -313,7 +378,7 @@ var _ = Describe("Renewals of one Lease", func() {
 	})
 
 	It("may be started and stopped from everywhere at once", func() {
-		lease, err := worklease.New(memory.New(), worklease.Config{TTL: 40 * time.Millisecond, HolderID: "a"})
+		lease, err := worklease.New(memory.New(), worklease.Config{TTL: 10 * time.Second, HolderID: "a"})
 		Expect(err).NotTo(HaveOccurred())
 		var lanes sync.WaitGroup
 		for lane := range 16 {
@@ -335,6 +400,17 @@ var _ = Describe("Renewals of one Lease", func() {
 		lanes.Wait()
 	})
 })
+
+// fencing refuses all batches, after a while.
+type fencing struct {
+	classifying
+	after time.Duration
+}
+
+func (b fencing) RenewBatch(_ context.Context, records []backend.LeaseRecord, _ time.Duration) ([]error, error) {
+	bubble.Sleep(b.after)
+	return slices.Repeat([]error{backend.ErrFenced}, len(records)), nil
+}
 
 // talkative has one verdict too many.
 type talkative struct{ classifying }

@@ -65,6 +65,9 @@ const minReplyBound = 100 * time.Millisecond
 // maxCalls bounds the calls of one renewal that have not come back.
 const maxCalls = 2
 
+// few is a batch that is not made smaller for having failed.
+const few = 8
+
 // slack is the share of a wait by which a renewal may come earlier, in the company
 // of others that are due.
 const slack = 8
@@ -91,7 +94,7 @@ type renewal struct {
 	telling  bool                   // the observer is being told, and the rest waits
 	late     []*renewCall           // answers that came meanwhile
 	failures int                    // in a row
-	alone    bool                   // the next attempt goes in no company
+	most     int                    // how many the next attempt may go together with, itself counted; 0: any number
 	lastErr  error                  // of the last attempt; nil when it succeeded
 	closing  *time.Timer            // closes the window
 	ended    bool
@@ -106,6 +109,8 @@ type renewCall struct {
 	took  time.Duration
 	err   error
 	busy  bool
+
+	behind bool // somebody has locked the row
 }
 
 func (l *lease) StartRenewal(ctx context.Context, token Token, opts ...RenewalOption) (context.Context, func()) {
@@ -170,7 +175,7 @@ func (r *renewal) next(at time.Time) {
 func (r *renewal) attempt(now time.Time) *batch.Call {
 	c := &renewCall{start: now}
 	c.Call = batch.Call{
-		Record: r.token.record, Ctx: r.base, Alone: r.alone,
+		Record: r.token.record, Ctx: r.base, Most: r.most,
 		Answer: func(err error, busy bool) { r.answer(c, err, busy) },
 	}
 	r.current, r.out = c, append(r.out, c)
@@ -178,10 +183,16 @@ func (r *renewal) attempt(now time.Time) *batch.Call {
 	return &c.Call
 }
 
-// failed ends the current attempt. One that the backend expects to pass goes in
-// company again; any other might be the company's fault, or fail all of it.
+// failed ends the current attempt. After an error that the backend expects to pass it
+// comes again in a smaller company, which takes less time; any other might be the
+// company's fault, or fail all of it.
 func (r *renewal) failed(took time.Duration, err error, passing bool) {
-	r.current, r.lastErr, r.alone = nil, err, !passing
+	if together := r.current.Together(); !passing {
+		r.most = 1
+	} else if together > 1 {
+		r.most = max(together/4, few)
+	}
+	r.current, r.lastErr = nil, err
 	r.failures++
 	failures := r.failures
 	r.tell(failures, took, err, func() {
@@ -197,12 +208,14 @@ func (r *renewal) settle(c *renewCall) {
 	case errors.Is(c.err, ErrFenced) || errors.Is(c.err, ErrLeaseExpired):
 		r.tell(r.failures+1, c.took, c.err, func() { r.lose(verdict(c.err)) })
 	case c == r.current && c.busy && r.token.window.Open():
-		r.alone = true
-		r.lease.sender.Send([]*batch.Call{r.attempt(time.Now())})
+		r.most = 1
+		call := r.attempt(time.Now())
+		r.current.behind = true
+		r.lease.sender.Send([]*batch.Call{call})
 	case c == r.current && c.err != nil:
 		r.failed(c.took, c.err, r.lease.passing(c.err))
 	case c == r.current:
-		r.current, r.alone = nil, false
+		r.current, r.most = nil, 0
 		r.tell(r.failures+1, c.took, nil, func() {
 			r.failures = 0
 			r.next(c.start.Add(r.interval))
@@ -283,7 +296,14 @@ func (r *renewal) due(now time.Time) *batch.Call {
 	switch {
 	case r.ended || !r.token.window.Open():
 		// The window's own timer ends it; nothing is sent any more.
+	case r.telling || r.lease.agenda.Holds(&r.entry):
+		// An answer came since the entry was taken, and changed the plan.
 	case r.current != nil:
+		if r.current.behind {
+			// Else it kept its connection for as long as the row is locked.
+			r.current.Leave()
+			r.most = 0
+		}
 		took := time.Since(r.current.start)
 		r.failed(took, fmt.Errorf("no reply within %v", took), true)
 	case len(r.out) < maxCalls:

@@ -61,6 +61,13 @@ func (a *Agenda[T]) Remove(e *Entry[T]) {
 	}
 }
 
+// Holds reports whether e is on the agenda.
+func (a *Agenda[T]) Holds(e *Entry[T]) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return e.index > 0
+}
+
 // Take takes off the agenda what is due at now.
 func (a *Agenda[T]) Take(now time.Time) []T {
 	return a.take(func(e *Entry[T]) bool { return !now.Before(e.at) })

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +36,7 @@ func (s *Sender) Batches() bool { return s.batcher != nil }
 type Call struct {
 	Record backend.LeaseRecord
 	Ctx    context.Context // what the call runs on when it goes alone
-	Alone  bool            // it must
+	Most   int             // how many may go together with it, itself counted; 0: any number
 
 	// Answer is told the outcome, once, on the call's goroutine; busy says that the
 	// call was part of a batch that could not decide this one. It must not block.
@@ -53,13 +52,27 @@ type group struct {
 	calls  []*Call
 	cancel context.CancelFunc
 	wanted atomic.Int32 // calls whose answer somebody waits for
+	size   atomic.Int32
+}
+
+// Together returns how many calls went together with c, itself counted.
+func (c *Call) Together() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.group == nil {
+		return 1
+	}
+	return int(c.group.size.Load())
 }
 
 // Leave says that nobody waits for the answer any more: a call that was not sent
-// is not, and what was sent goes on for those who do wait. It is called at most once.
+// is not, and what was sent goes on for those who do wait.
 func (c *Call) Leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.left {
+		return
+	}
 	c.left = true
 	if c.group != nil {
 		c.group.leave()
@@ -75,17 +88,31 @@ func (g *group) leave() {
 // Send sends calls, each step on a goroutine of its own that ends when the backend
 // comes back. It does not block.
 func (s *Sender) Send(calls []*Call) {
-	together := make([]*Call, 0, len(calls))
+	var together []*Call
+	room := most
 	for _, c := range calls {
-		if c.Alone || s.batcher == nil {
-			s.step(c)
-		} else {
-			together = append(together, c)
+		limit := s.limit(c)
+		if room = min(room, limit-len(together)); room <= 0 {
+			s.step(together...)
+			together, room = nil, limit
 		}
+		together = append(together, c)
+		room--
 	}
-	for some := range slices.Chunk(together, most) {
-		s.step(some...)
+	if len(together) > 0 {
+		s.step(together...)
 	}
+}
+
+// limit returns how large a batch with c in it may be.
+func (s *Sender) limit(c *Call) int {
+	switch {
+	case s.batcher == nil:
+		return 1
+	case c.Most > 0:
+		return min(c.Most, most)
+	}
+	return most
 }
 
 // step sends calls in one step.
@@ -100,6 +127,7 @@ func (s *Sender) step(calls ...*Call) {
 	for _, c := range calls {
 		g.join(c)
 	}
+	g.size.Store(int32(len(g.calls)))
 	g.leave()
 	go func() {
 		defer g.cancel()
