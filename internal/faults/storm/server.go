@@ -105,8 +105,11 @@ func (s *server) start(ctx context.Context) error {
 	}
 }
 
-// crash takes the server down as pg_ctl stop -m immediate does.
+// crash takes the server down as pg_ctl stop -m immediate does, unless it is down.
 func (s *server) crash() error {
+	if s.running == nil {
+		return nil
+	}
 	if err := s.running.Process.Signal(syscall.SIGQUIT); err != nil {
 		return err
 	}
