@@ -57,11 +57,11 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.root, "root", "../..", "the repository")
 	flags.StringVar(&o.docs, "docs", "", "where the report goes; its docs unless set")
-	flags.IntVar(&o.rounds, "rounds", 5, "how often everything is measured")
+	flags.IntVar(&o.rounds, "rounds", 5, "how often everything is measured; with -growth and 0 only sizes are")
 	flags.DurationVar(&o.length, "length", time.Second, "of each turn; pgbench takes whole seconds")
 	flags.StringVar(&o.only, "only", "", "only tables whose name contains this")
 	flags.BoolVar(&o.growth, "growth", false, "look at tables that grow, in place of comparing")
-	flags.DurationVar(&o.hold, "hold", time.Hour, "with -growth: how long leases are held, to see the table grow")
+	flags.DurationVar(&o.hold, "hold", time.Hour, "with -growth: how long leases are held, to see the table grow; 0 for not at all")
 	flags.BoolVar(&o.write, "write", false, "measure nothing, write the report again")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -105,11 +105,7 @@ func (o options) measure(ctx context.Context, results *report.Results) (err erro
 		return err
 	}
 	if o.growth {
-		results.Growth, err = o.grow(ctx, servers, os.Stderr)
-		if err == nil {
-			results.Growth.About = about.After(start)
-		}
-		return err
+		return o.grow(ctx, servers, about, results, os.Stderr)
 	}
 	results.Compared, err = o.compare(ctx, servers, os.Stderr)
 	if err == nil {
@@ -120,18 +116,31 @@ func (o options) measure(ctx context.Context, results *report.Results) (err erro
 
 func (o options) compare(ctx context.Context, s *plan.Servers, log io.Writer) (*report.Compared, error) {
 	c := &report.Compared{Samples: measure.Samples{}}
-	if err := measure.Run(ctx, o.chosen(s.Tables(o.length)), o.rounds, c.Samples, log); err != nil {
+	err := measure.Run(ctx, o.chosen(s.Tables(o.length)), o.rounds, c.Samples, log)
+	if err != nil {
 		return nil, err
 	}
+	if o.wants("held") {
+		c.Held, err = o.hoard(ctx, s, log)
+	}
+	return c, err
+}
+
+// hoard holds leases, renewed in both ways in turns. The most are held in each
+// round, fewer in the first alone, for the plots.
+func (o options) hoard(ctx context.Context, s *plan.Servers, log io.Writer) ([]report.Holding, error) {
+	var holdings []report.Holding
 	for _, leases := range plan.HeldLeases {
-		c.Held = append(c.Held, report.Holding{Leases: leases}, report.Holding{Leases: leases, Batched: true})
+		holdings = append(holdings, report.Holding{Leases: leases}, report.Holding{Leases: leases, Batched: true})
 	}
-	if !o.wants("held") {
-		return c, nil
-	}
+	most := holdings[len(holdings)-2:]
 	for round := range o.rounds {
-		for i := range c.Held {
-			h := &c.Held[(i+round)%len(c.Held)]
+		turns := most
+		if round == 0 {
+			turns = holdings
+		}
+		for i := range turns {
+			h := &turns[(i+round)%len(turns)]
 			held, err := ours.Hold(ctx, s.Store, s.Postgres, h.Leases, h.Batched)
 			if err != nil {
 				return nil, fmt.Errorf("holding %d leases: %w", h.Leases, err)
@@ -141,20 +150,32 @@ func (o options) compare(ctx context.Context, s *plan.Servers, log io.Writer) (*
 			h.Rounds = append(h.Rounds, held)
 		}
 	}
-	return c, nil
+	return holdings, nil
 }
 
 // growthLeases are held to see the table grow.
 const growthLeases = 10_000
 
-func (o options) grow(ctx context.Context, s *plan.Servers, log io.Writer) (*report.Growth, error) {
-	g := &report.Growth{Samples: measure.Samples{}, Leases: growthLeases, Length: o.hold}
-	err := measure.Run(ctx, o.chosen(s.Growth(o.length)), o.rounds, g.Samples, log)
-	if err != nil {
-		return nil, err
+// grow measures what it is to: rates in rounds, sizes over time.
+func (o options) grow(ctx context.Context, s *plan.Servers, about report.About, results *report.Results, log io.Writer) error {
+	if o.rounds > 0 {
+		start := time.Now()
+		rows := &report.Rows{Samples: measure.Samples{}}
+		if err := measure.Run(ctx, o.chosen(s.Growth(o.length)), o.rounds, rows.Samples, log); err != nil {
+			return err
+		}
+		rows.About = about.After(start)
+		results.Rows = rows
 	}
-	g.Minute, g.End, err = ours.Grow(ctx, s.Store, growthLeases, o.hold)
-	return g, err
+	if o.hold > 0 {
+		start := time.Now()
+		minute, end, err := ours.Grow(ctx, s.Store, growthLeases, o.hold)
+		if err != nil {
+			return err
+		}
+		results.Hour = &report.Hour{About: about.After(start), Leases: growthLeases, Length: o.hold, Minute: minute, End: end}
+	}
+	return nil
 }
 
 // wants reports whether something is to be measured.

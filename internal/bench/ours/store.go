@@ -59,6 +59,9 @@ func NewStore(ctx context.Context, dsn, root string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no statements below %q: is that the repository?", root)
+	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -87,6 +87,7 @@ func (c *Compared) bars(file, table string, contenders []string) error {
 		names = append(names, many(clients))
 	}
 	p.NominalX(names...)
+	p.X.Min, p.X.Max = -0.5, float64(len(names))-0.5
 	p.Y.Min, p.Y.Max = 0, highest*1.25 // room for the legend
 	return p.Save(width, height, file)
 }

@@ -79,7 +79,10 @@ func source(name string) (string, error) {
 func (c *Compared) Targets() string { return targetGrid(c.targets()) }
 
 // Targets writes what was to be reached.
-func (g *Growth) Targets() string { return targetGrid(g.targets()) }
+func (r *Rows) Targets() string { return targetGrid(r.targets()) }
+
+// Targets writes what was to be reached.
+func (h *Hour) Targets() string { return targetGrid(h.targets()) }
 
 func targetGrid(targets []Target) string {
 	var rows [][]string
@@ -164,7 +167,7 @@ func (c *Compared) Holdings() string {
 }
 
 // Rates writes how each operation fares with the number of rows.
-func (g *Growth) Rates() string {
+func (r *Rows) Rates() string {
 	head := []string{"a second"}
 	for _, rows := range plan.Rows {
 		head = append(head, rows.Name)
@@ -174,7 +177,7 @@ func (g *Growth) Rates() string {
 		line := []string{grown.Name}
 		for _, rows := range plan.Rows {
 			key := measure.Key{Table: plan.GrowthOf(grown), Contender: rows.Name, Clients: plan.GrowthClients}
-			line = append(line, spread(g.Samples.Of(key, measure.Rate), 0))
+			line = append(line, spread(r.Samples.Of(key, measure.Rate), 0))
 		}
 		lines = append(lines, line)
 	}
@@ -182,12 +185,12 @@ func (g *Growth) Rates() string {
 }
 
 // Sizes writes how large the table and its indexes were.
-func (g *Growth) Sizes() string {
+func (h *Hour) Sizes() string {
 	var rows [][]string
-	for _, name := range sortedNames(g.End) {
-		rows = append(rows, []string{name, thousands(g.Minute[name]/1024, 0), thousands(g.End[name]/1024, 0)})
+	for _, name := range sortedNames(h.End) {
+		rows = append(rows, []string{name, thousands(h.Minute[name]/1024, 0), thousands(h.End[name]/1024, 0)})
 	}
-	return grid([]string{"KB", "after a minute", fmt.Sprint("after ", g.Length)}, rows)
+	return grid([]string{"KB", "after a minute", fmt.Sprint("after ", h.Length)}, rows)
 }
 
 // contenders lists those of a table, the fastest with most clients first.

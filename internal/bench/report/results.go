@@ -15,11 +15,11 @@ import (
 	"github.com/aetomala/worklease/internal/bench/ours"
 )
 
-// Results are all that was measured so far. The run that compares and the one that
-// looks at growth each replace their own part.
+// Results are all that was measured so far. Each part is replaced by itself.
 type Results struct {
 	Compared *Compared `json:",omitempty"`
-	Growth   *Growth   `json:",omitempty"`
+	Rows     *Rows     `json:",omitempty"`
+	Hour     *Hour     `json:",omitempty"`
 }
 
 // Compared is what the run that compares came to.
@@ -36,11 +36,16 @@ type Holding struct {
 	Rounds  []ours.Held
 }
 
-// Growth is what the run that looks at growth came to.
-type Growth struct {
+// Rows is how operations fared on tables of different sizes.
+type Rows struct {
+	About   About
+	Samples measure.Samples
+}
+
+// Hour is how large the table became of leases that were held.
+type Hour struct {
 	About       About
-	Samples     measure.Samples
-	Leases      int // held for Length
+	Leases      int
 	Length      time.Duration
 	Minute, End ours.Sizes
 }

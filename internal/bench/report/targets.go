@@ -130,8 +130,8 @@ func (c *Compared) heldTargets() []Target {
 	}
 }
 
-// targets are those of a run that looked at growth.
-func (g *Growth) targets() (targets []Target) {
+// targets are that no operation takes longer on a larger table.
+func (r *Rows) targets() (targets []Target) {
 	for _, grown := range ours.GrownOperations {
 		table := plan.GrowthOf(grown)
 		for _, rows := range plan.Rows[1:] {
@@ -140,16 +140,21 @@ func (g *Growth) targets() (targets []Target) {
 				Bound:  1.3,
 				AtMost: true,
 				Digits: 2,
-				Got: g.Samples.Ratio(
+				Got: r.Samples.Ratio(
 					measure.Key{Table: table, Contender: plan.Rows[0].Name, Clients: plan.GrowthClients},
 					measure.Key{Table: table, Contender: rows.Name, Clients: plan.GrowthClients}, measure.Rate),
 			})
 		}
 	}
-	for _, name := range sortedNames(g.End) {
-		times := g.End[name] / g.Minute[name]
+	return targets
+}
+
+// targets are that nothing grows for long.
+func (h *Hour) targets() (targets []Target) {
+	for _, name := range sortedNames(h.End) {
+		times := h.End[name] / h.Minute[name]
 		targets = append(targets, Target{
-			What:   fmt.Sprintf("size of %s after %v, of that after a minute", name, g.Length),
+			What:   fmt.Sprintf("size of %s after %v, of that after a minute", name, h.Length),
 			Bound:  3,
 			AtMost: true,
 			Digits: 2,
