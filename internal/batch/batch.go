@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aetomala/worklease/backend"
+	"github.com/aetomala/worklease/internal/bounded"
 )
 
 // most bounds a batch: it holds its rows' locks until its last row is written.
@@ -130,6 +131,7 @@ func (s *Sender) step(calls ...*Call) {
 	g.size.Store(int32(len(g.calls)))
 	g.leave()
 	go func() {
+		bounded.Grow()
 		defer g.cancel()
 		switch len(g.calls) {
 		case 0:

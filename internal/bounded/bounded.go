@@ -36,6 +36,7 @@ func CallWithGrace[T any](ctx context.Context, grace time.Duration, fn func(cont
 	// Buffered, so that a call which nobody waits for any more can end.
 	done := make(chan result, 1)
 	go func() {
+		Grow()
 		value, err := fn(ctx)
 		done <- result{value, err}
 	}()
@@ -61,4 +62,19 @@ func Do(ctx context.Context, fn func(context.Context) error) error {
 		return struct{}{}, fn(ctx)
 	})
 	return err
+}
+
+// Grow makes room on the stack of a new goroutine for a call into a driver. It
+// begins with 2 KB, and such a call takes up to 8: to grow while the call's own
+// frames lie on it, which are then moved one by one, took an eighth of a Renew's CPU
+// in this process.
+func Grow() { grow(0) }
+
+// grow has a frame of that size and returns something of it, so that it is there.
+//
+//go:noinline
+func grow(n int) byte {
+	var room [6 << 10]byte
+	room[n%len(room)] = 1
+	return room[(n+1)%len(room)]
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aetomala/worklease/backend"
+	"github.com/aetomala/worklease/internal/bounded"
 	"github.com/aetomala/worklease/internal/pacing"
 	"github.com/aetomala/worklease/internal/window"
 )
@@ -87,6 +88,7 @@ func (c *Claimer) call(ctx context.Context, workID string, a *attempt) (reply, e
 	callCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ttl)
 	replies, left := make(chan reply), make(chan struct{})
 	go func() {
+		bounded.Grow()
 		// Settled only once the lease is handed out or given back.
 		defer c.settle(workID, a)
 		defer cancel()
