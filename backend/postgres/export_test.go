@@ -58,3 +58,10 @@ func (b *Backend) Probe(ctx context.Context) error { return b.probe(ctx) }
 
 // Words returns what a Listener says on its connection.
 func (l *Listener) Words() []string { return []string{l.words.listen, l.words.mark, l.words.unmark} }
+
+// Wait waits for a lease that is held, until stop.
+func (l *Listener) Wait(workID string) (stop func()) {
+	_, stop = l.board.Subscribe(workID)
+	l.want(workID, nil)
+	return stop
+}

@@ -49,10 +49,13 @@ type Listener struct {
 
 	mu     sync.Mutex
 	words  *vocabulary          // nil until a Backend has it
+	probe  prober               // of the Backend that waited last
 	wanted map[string]time.Time // for what somebody waits, and when that was last seen
 	stop   context.CancelFunc   // nil until it is started
 	closed bool
 	err    error
+
+	dialing <-chan dialed // by run alone: a dial that has not come back; nil when there is none
 
 	changed chan struct{} // something is wanted for the first time
 	done    chan struct{}
@@ -96,12 +99,13 @@ func (l *Listener) Close() {
 
 // want makes l hear of workID, for which somebody waits who has just been refused. An
 // attempt that succeeds never comes here, so that it costs nothing.
-func (l *Listener) want(workID string) {
+func (l *Listener) want(workID string, probe prober) {
 	if !l.board.Waiting(workID) {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.probe = probe
 	if _, found := l.wanted[workID]; found || l.closed {
 		return
 	}
@@ -197,6 +201,12 @@ func (l *Listener) forget(now time.Time) {
 	}
 }
 
+// dialed is what came of a dial.
+type dialed struct {
+	conn ListenerConn
+	err  error
+}
+
 // session is one connection of a Listener.
 type session struct {
 	*Listener
@@ -227,17 +237,34 @@ func (s *session) hear(ctx context.Context) error {
 	return nil
 }
 
-// open dials, and takes over a connection only while it waits for it.
+// open dials, and waits for the connection for as long as patience lasts. No more than
+// one dial is out: drivers do not always come back from one.
 func (s *session) open(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	type dialed struct {
-		conn ListenerConn
-		err  error
+	if s.dialing == nil {
+		s.dialing = s.dialed(ctx)
 	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case d := <-s.dialing:
+		s.dialing = nil
+		s.conn = d.conn
+		return d.err
+	case <-timer.C:
+		return context.DeadlineExceeded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// dialed dials, until ctx ends. Who does not take the connection soon finds a later
+// one: it is asked whether it lives before anything else.
+func (l *Listener) dialed(ctx context.Context) <-chan dialed {
 	answers := make(chan dialed)
 	go func() {
-		conn, err := s.dial(ctx)
+		soon, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		conn, err := l.dial(soon)
 		select {
 		case answers <- dialed{conn, err}:
 		case <-ctx.Done():
@@ -246,13 +273,7 @@ func (s *session) open(ctx context.Context) error {
 			}
 		}
 	}()
-	select {
-	case d := <-answers:
-		s.conn = d.conn
-		return d.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return answers
 }
 
 // hangUp closes the connection, and with it the marks.
@@ -276,7 +297,10 @@ func (s *session) listen(ctx context.Context) error {
 	}
 	probing, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := bounded.Do(probing, s.words.probe); err != nil {
+	s.mu.Lock()
+	probe := s.probe
+	s.mu.Unlock()
+	if err := bounded.Do(probing, probe); err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
 	heard, err := s.receive(probing, nil)

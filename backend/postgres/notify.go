@@ -32,7 +32,7 @@ func (b *Backend) Subscribe(workID string) (free <-chan int, stop func()) {
 
 // attach makes l hear for b.
 func (l *Listener) attach(b *Backend, schema string, t texts) error {
-	v := vocabulary{schema: schema, probe: b.probe}
+	v := vocabulary{schema: schema}
 	for name, text := range map[string]*string{"listen": &v.listen, "mark": &v.mark, "unmark": &v.unmark} {
 		var err error
 		if *text, err = t.of(name); err != nil {
@@ -43,6 +43,10 @@ func (l *Listener) attach(b *Backend, schema string, t texts) error {
 	return l.learn(v)
 }
 
+// prober has the server tell all listeners nothing, from another connection than
+// theirs.
+type prober func(ctx context.Context) error
+
 func (b *Backend) probe(ctx context.Context) error {
 	_, err := b.row(ctx, probe, nil)
 	return err
@@ -52,7 +56,6 @@ func (b *Backend) probe(ctx context.Context) error {
 type vocabulary struct {
 	schema               string
 	listen, mark, unmark string
-	probe                func(context.Context) error
 }
 
 func (l *Listener) learn(v vocabulary) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/aetomala/worklease/backend/conformance"
 	"github.com/aetomala/worklease/backend/postgres"
 	"github.com/aetomala/worklease/backend/postgres/pqlisten"
+	"github.com/aetomala/worklease/internal/testkit/bubble"
 	"github.com/aetomala/worklease/internal/testkit/pgtest"
 )
 
@@ -334,7 +335,7 @@ var _ = Describe("A Listener", func() {
 		Expect(l.Err()).To(MatchError("the listener is closed"))
 		_, stopped := wait(ctx, b, work)
 		stopped()
-		Expect(marked(ctx, db, forOne)()).To(BeZero())
+		Eventually(marked(ctx, db, forOne)).WithTimeout(soon).Should(BeZero()) // the session ends by itself
 	}, SpecTimeout(bound))
 
 	It("says why it does not hear, and tries again", func(ctx SpecContext) {
@@ -406,6 +407,38 @@ var _ = Describe("A Listener", func() {
 		l.Close()
 		close(release)
 		Eventually(conn.closed).WithTimeout(soon).Should(BeClosed())
+	}, SpecTimeout(bound))
+
+	It("has one dial out at a time, however long the driver takes", func() {
+		noLeaks()
+		bubble.Run(func() {
+			dials, release, conn := 0, make(chan struct{}), &deaf{closed: make(chan struct{})}
+			l := postgres.NewListener(func(context.Context) (postgres.ListenerConn, error) {
+				dials++
+				<-release
+				return conn, nil
+			})
+			stop := l.Wait(work)
+			bubble.Sleep(time.Minute)
+			l.Close()
+			close(release)
+			<-conn.closed
+			stop()
+			Expect(dials).To(Equal(1))
+		})
+	})
+
+	It("hears on for the others when the database of one backend is closed", func(ctx SpecContext) {
+		own := ownSchema(true)
+		first, second := pgtest.Open(own), pgtest.Open(own)
+		l := listening(own)
+		on(first, postgres.WithNotifications(l))
+		b := on(second, postgres.WithNotifications(l))
+		Expect(first.Close()).To(Succeed())
+		acquire(ctx, b, work, "a")
+		_, stop := wait(ctx, b, work)
+		defer stop()
+		Eventually(l.Err).WithTimeout(soon).Should(Succeed())
 	}, SpecTimeout(bound))
 
 	It("hears for several backends of one schema, and refuses another", func() {

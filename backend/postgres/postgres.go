@@ -130,7 +130,7 @@ func (b *Backend) Acquire(ctx context.Context, workID, holderID string, ttl time
 
 func (b *Backend) held(workID, holder string, remaining time.Duration) error {
 	if b.listener != nil {
-		b.listener.want(workID)
+		b.listener.want(workID, b.probe)
 	}
 	return &backend.HeldError{HolderID: holder, Remaining: max(remaining, 0)}
 }

@@ -10,10 +10,12 @@ import (
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/conformance"
 	"github.com/aetomala/worklease/backend/postgres"
+	"github.com/aetomala/worklease/internal/testkit/bubble"
 	"github.com/aetomala/worklease/internal/testkit/pgtest"
 )
 
 func TestPostgres(t *testing.T) {
+	bubble.Keep(t)
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "backend/postgres")
 }
