@@ -5,6 +5,7 @@ package examples_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,6 +54,17 @@ var _ = Describe("Each example", func() {
 			program.MatchGolden(output, goldenOnPostgres(name))
 		},
 		entries(takesDSN),
+	)
+
+	DescribeTable("says so where its arguments make no sense",
+		func(ctx context.Context, name, want string, args ...string) {
+			out, err := exec.CommandContext(ctx, filepath.Join(binaries, name), args...).CombinedOutput()
+			Expect(err).To(HaveOccurred())
+			Expect(string(out)).To(ContainSubstring(want))
+		},
+		Entry("a database for lifecycle", limit, "lifecycle", `["-dsn" "x"]: this takes no arguments`, "-dsn", "x"),
+		Entry("a node without a database", limit, "cluster-singleton", "-node needs -dsn", "-node", "a"),
+		Entry("a process without a database", limit, "partition-processor", "-process needs -dsn", "-process", "a"),
 	)
 
 	It("has a line in README.md that runs it", func() {

@@ -127,7 +127,11 @@ var _ = Describe("The command of leases", func() {
 
 	It("takes a lease by force, under its token alone", limit, func(ctx SpecContext) {
 		held := furnish(ctx)
-		Expect(refusal(ctx, "force-release", "billing", fmt.Sprint(held.FencingToken-1))).To(ContainSubstring("lease fenced"))
+		Expect(refusal(ctx, "force-release", "billing", fmt.Sprint(held.FencingToken-1))).
+			To(HavePrefix(fmt.Sprintf("billing has moved on to token %d: ", held.FencingToken)))
+		Expect(refusal(ctx, "force-release", "billing", fmt.Sprint(held.FencingToken+1))).
+			To(HavePrefix(fmt.Sprintf("billing is under token %d as yet: ", held.FencingToken)))
+		Expect(refusal(ctx, "force-release", "bill", fmt.Sprint(held.FencingToken))).To(Equal("there is no lease on bill\n"))
 		Expect(b.Renew(ctx, held, time.Hour)).To(Succeed())
 		Expect(output(ctx, "force-release", "billing", fmt.Sprint(held.FencingToken))).To(HavePrefix("billing is free"))
 		Expect(b.Renew(ctx, held, time.Hour)).To(MatchError(backend.ErrFenced))
@@ -135,11 +139,20 @@ var _ = Describe("The command of leases", func() {
 		Expect(b.ReadCheckpoint(ctx, next)).To(Equal(backend.Checkpoint{State: []byte("half"), PrevExit: backend.ExitExpired, PrevHolderID: "a"}))
 	})
 
+	It("takes nothing by force that was left already", limit, func(ctx SpecContext) {
+		left := take(ctx, "migration", "b", time.Hour)
+		Expect(b.Release(ctx, left, backend.ExitRetired)).To(Succeed())
+		Expect(refusal(ctx, "force-release", "migration", fmt.Sprint(left.FencingToken))).To(Equal("migration is free already: retired\n"))
+		Expect(b.ReadCheckpoint(ctx, take(ctx, "migration", "c", time.Hour))).
+			To(Equal(backend.Checkpoint{PrevExit: backend.ExitRetired, PrevHolderID: "b"}))
+	})
+
 	It("forgets a lease, under its token alone", limit, func(ctx SpecContext) {
 		held := furnish(ctx)
 		take(ctx, "billing-2", "a", time.Hour)
-		Expect(refusal(ctx, "forget", "billing", fmt.Sprint(held.FencingToken-1))).To(ContainSubstring("lease fenced"))
-		Expect(refusal(ctx, "forget", "bill", fmt.Sprint(held.FencingToken))).To(ContainSubstring(`no lease on "bill"`))
+		Expect(refusal(ctx, "forget", "billing", fmt.Sprint(held.FencingToken-1))).
+			To(HavePrefix(fmt.Sprintf("billing has moved on to token %d: ", held.FencingToken)))
+		Expect(refusal(ctx, "forget", "bill", fmt.Sprint(held.FencingToken))).To(Equal("there is no lease on bill\n"))
 		Expect(output(ctx, "forget", "billing", fmt.Sprint(held.FencingToken))).To(HavePrefix("billing is forgotten"))
 		Expect(output(ctx, "-json", "-prefix", "billing")).To(ContainSubstring(`"billing-2"`))
 		Expect(output(ctx, "-json", "-prefix", "billing")).NotTo(ContainSubstring(`"billing"`))
@@ -181,5 +194,42 @@ var _ = Describe("The command of leases", func() {
 		Expect(refusal(ctx, "forget", "billing", "x")).To(ContainSubstring(`token "x" is no number`))
 		Expect(refusal(ctx, "-exit", "gone")).To(ContainSubstring("want finished, abandoned, retired or expired"))
 		Expect(refusal(ctx, "-prefix", "\xff")).To(ContainSubstring(`WorkIDPrefix "\xff"`))
+	})
+
+	DescribeTable("refuses flags that would have no effect, and does nothing",
+		func(ctx SpecContext, want string, args ...string) {
+			held := furnish(ctx)
+			for i, arg := range args {
+				args[i] = strings.ReplaceAll(arg, "TOKEN", fmt.Sprint(held.FencingToken))
+			}
+			Expect(refusal(ctx, args...)).To(Equal(want + "\n"))
+			Expect(strings.Count(output(ctx, "-json"), "\n")).To(Equal(3))
+			Expect(b.Renew(ctx, held, time.Hour)).To(Succeed())
+		},
+		Entry("of selection, to sweep", limit, "sweep has no use for -holder, -live", "-retention", "1us", "-live", "-holder", "a", "sweep"),
+		Entry("of selection, to force-release", limit, "force-release has no use for -exit, -lapsed, -prefix",
+			"-lapsed", "-exit", "expired", "-prefix", "b", "force-release", "billing", "TOKEN"),
+		Entry("of form, to forget", limit, "forget has no use for -json, -state, -watch",
+			"-json", "-state", "-watch", "1s", "forget", "billing", "TOKEN"),
+		Entry("of sweep, to list", limit, "list has no use for -include-expired, -retention", "-retention", "1h", "-include-expired"),
+		Entry("of sweep, to check", limit, "check has no use for -retention", "-retention", "1h", "check"),
+		Entry("states in a table", limit, "-state is shown only with -json", "-state"),
+		Entry("a watch into the past", limit, "-watch -1s is below zero", "-watch", "-1s"),
+	)
+
+	It("wants a database for all but the story", limit, func(ctx SpecContext) {
+		for _, args := range [][]string{{"-live"}, {"list"}, {"-dsn", ""}, {"-retention", "1h", "sweep"}} {
+			out, err := exec.CommandContext(ctx, filepath.Join(binaries, "leases"), args...).CombinedOutput()
+			Expect(err).To(HaveOccurred(), "%q", args)
+			Expect(string(out)).To(HavePrefix("-dsn is needed"))
+		}
+	})
+
+	It("lists its verbs", limit, func(ctx SpecContext) {
+		out, err := exec.CommandContext(ctx, filepath.Join(binaries, "leases"), "-h").CombinedOutput()
+		Expect(err).NotTo(HaveOccurred())
+		for _, verb := range []string{"list ", "force-release WORKID TOKEN ", "forget WORKID TOKEN ", "sweep ", "check "} {
+			Expect(string(out)).To(ContainSubstring("\n  " + verb))
+		}
 	})
 })

@@ -28,6 +28,9 @@ func main() {
 	dsn := flag.String("dsn", "", "PostgreSQL database to use; empty: in memory")
 	name := flag.String("node", "", "be this node of a real cluster; empty: play three")
 	flag.Parse()
+	if *name != "" && *dsn == "" {
+		log.Fatal("-node needs -dsn: a store in memory is this process's alone")
+	}
 	if err := run(*dsn, *name); err != nil {
 		log.Fatal(err)
 	}

@@ -8,14 +8,13 @@
 //	go run ./examples/leases -dsn DSN -retention 168h sweep        # delete what was retired a week ago
 //	go run ./examples/leases -dsn DSN check                        # is the database as it must be?
 //
-// Flags come first. Without a DSN it tells the same story on a store in memory.
+// Flags come first. Without arguments it tells the same story on a store in memory.
 package main
 
 import (
 	"context"
 	"database/sql"
 	"errors"
-	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -25,7 +24,6 @@ import (
 
 	_ "github.com/lib/pq" // the driver of -dsn
 
-	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/postgres"
 )
 
@@ -43,8 +41,11 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if cmd.dsn == "" {
+	switch {
+	case len(args) == 0:
 		return tell(ctx, os.Stdout)
+	case cmd.dsn == "":
+		return errors.New("-dsn is needed; a story in memory is told where there are no arguments at all")
 	}
 	var opts []postgres.Option
 	if cmd.schema != "" {
@@ -63,50 +64,4 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	return tool{store: b, out: os.Stdout, now: time.Now}.do(ctx, cmd)
-}
-
-// command is what the command line says.
-type command struct {
-	dsn, schema string
-	pooler      bool
-
-	list  backend.ListOptions
-	json  bool
-	watch time.Duration
-	sweep backend.SweepOptions
-
-	args []string // what to do, and with what
-}
-
-func parse(args []string) (cmd command, err error) {
-	flags := flag.NewFlagSet("leases", flag.ExitOnError)
-	flags.StringVar(&cmd.dsn, "dsn", "", "PostgreSQL `database` to look at; empty: a story in memory")
-	flags.StringVar(&cmd.schema, "schema", "", "`schema` of the table; empty: by the search_path")
-	flags.BoolVar(&cmd.pooler, "pooler", false, "there is a pooler in transaction mode between")
-	flags.BoolVar(&cmd.list.Live, "live", false, "list leases that are held")
-	flags.BoolVar(&cmd.list.Lapsed, "lapsed", false, "list leases that are not")
-	flags.StringVar(&cmd.list.HolderID, "holder", "", "list the leases of this `holder`")
-	flags.Func("exit", "list leases left as finished, abandoned, retired or `expired`", func(name string) error {
-		cmd.list.Exit, err = exitMode(name)
-		return err
-	})
-	flags.StringVar(&cmd.list.WorkIDPrefix, "prefix", "", "list leases whose work ID begins with these `bytes`")
-	flags.BoolVar(&cmd.list.State, "state", false, "with -json, the states as well, in base64")
-	flags.BoolVar(&cmd.json, "json", false, "list as JSON, an object a line")
-	flags.DurationVar(&cmd.watch, "watch", 0, "list again at this `interval`, until interrupted")
-	flags.DurationVar(&cmd.sweep.Retention, "retention", 0, "sweep what was last updated longer ago")
-	flags.BoolVar(&cmd.sweep.IncludeExpired, "include-expired", false, "sweep what lapsed without an exit, too")
-	err = flags.Parse(args)
-	cmd.args = flags.Args()
-	return cmd, err
-}
-
-// exitMode is the way to leave a lease that is called name.
-func exitMode(name string) (backend.ExitMode, error) {
-	for m := backend.ExitFinished; m <= backend.ExitExpired; m++ {
-		if m.String() == name {
-			return m, nil
-		}
-	}
-	return 0, errors.New("want finished, abandoned, retired or expired")
 }

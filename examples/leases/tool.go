@@ -27,23 +27,18 @@ type tool struct {
 }
 
 func (t tool) do(ctx context.Context, cmd command) error {
-	verb, args := "list", []string(nil)
-	if len(cmd.args) > 0 {
-		verb, args = cmd.args[0], cmd.args[1:]
-	}
-	switch {
-	case verb == "list" && len(args) == 0:
-		return t.watch(ctx, cmd)
-	case verb == "forget" && len(args) == 2:
-		return t.forget(ctx, args[0], args[1])
-	case verb == "force-release" && len(args) == 2:
-		return t.forceRelease(ctx, args[0], args[1])
-	case verb == "sweep" && len(args) == 0:
+	switch cmd.verb {
+	case "force-release":
+		return t.forceRelease(ctx, cmd.args[0], cmd.args[1])
+	case "forget":
+		return t.forget(ctx, cmd.args[0], cmd.args[1])
+	case "sweep":
 		return t.sweep(ctx, cmd.sweep)
-	case verb == "check" && len(args) == 0:
+	case "check":
 		return t.check(ctx)
+	default:
+		return t.watch(ctx, cmd)
 	}
-	return fmt.Errorf("%q: want list, forget WORKID TOKEN, force-release WORKID TOKEN, sweep or check, after all flags", cmd.args)
 }
 
 // watch lists once, or again and again until ctx ends.
@@ -88,21 +83,16 @@ func (t tool) forget(ctx context.Context, workID, token string) error {
 	if err != nil {
 		return err
 	}
-	for info, err := range t.store.List(ctx, backend.ListOptions{WorkIDPrefix: workID}) {
-		if err != nil {
-			return err
-		}
-		if info.WorkID != workID {
-			continue
-		}
-		record := backend.LeaseRecord{WorkID: workID, HolderID: info.HolderID, FencingToken: n}
-		if err := t.store.Forget(ctx, record); err != nil {
-			return fmt.Errorf("forget %q under token %d: %w", workID, n, err)
-		}
-		fmt.Fprintf(t.out, "%s is forgotten, its state too; the next holder begins anew\n", text(workID))
-		return nil
+	info, err := t.find(ctx, workID)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("there is no lease on %q", workID)
+	err = t.store.Forget(ctx, backend.LeaseRecord{WorkID: workID, HolderID: info.HolderID, FencingToken: n})
+	if err != nil {
+		return t.refused(ctx, workID, n, err)
+	}
+	fmt.Fprintf(t.out, "%s is forgotten, its state too; the next holder begins anew\n", text(workID))
+	return nil
 }
 
 func (t tool) forceRelease(ctx context.Context, workID, token string) error {
@@ -111,10 +101,40 @@ func (t tool) forceRelease(ctx context.Context, workID, token string) error {
 		return err
 	}
 	if err := t.store.ForceRelease(ctx, workID, n); err != nil {
-		return err
+		return t.refused(ctx, workID, n, err)
 	}
 	fmt.Fprintf(t.out, "%s is free, and the holder under token %d is fenced; the next one reads expired\n", text(workID), n)
 	return nil
+}
+
+// find returns the lease on workID.
+func (t tool) find(ctx context.Context, workID string) (backend.LeaseInfo, error) {
+	for info, err := range t.store.List(ctx, backend.ListOptions{WorkIDPrefix: workID}) {
+		if err != nil || info.WorkID == workID {
+			return info, err
+		}
+	}
+	return backend.LeaseInfo{}, fmt.Errorf("there is no lease on %s", text(workID))
+}
+
+// refused says what stands in the way of a call for the lease under token.
+func (t tool) refused(ctx context.Context, workID string, token uint64, verdict error) error {
+	if !errors.Is(verdict, backend.ErrFenced) && !errors.Is(verdict, backend.ErrLeaseExpired) {
+		return verdict
+	}
+	info, err := t.find(ctx, workID)
+	switch {
+	case err != nil:
+		return err
+	case info.FencingToken > token:
+		return fmt.Errorf("%s has moved on to token %d: %w", text(workID), info.FencingToken, verdict)
+	case info.FencingToken < token:
+		return fmt.Errorf("%s is under token %d as yet: %w", text(workID), info.FencingToken, verdict)
+	case !info.Live:
+		return fmt.Errorf("%s is free already: %s", text(workID), info.Exit)
+	default:
+		return verdict
+	}
 }
 
 func parseToken(text string) (uint64, error) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	"github.com/aetomala/worklease"
@@ -28,6 +29,9 @@ func main() {
 }
 
 func run() error {
+	if len(os.Args) > 1 {
+		return fmt.Errorf("%q: this takes no arguments", os.Args[1:])
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	b := memory.New()

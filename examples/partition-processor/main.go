@@ -29,6 +29,9 @@ func main() {
 	dsn := flag.String("dsn", "", "PostgreSQL database to use; empty: in memory")
 	name := flag.String("process", "", "be this process of several; empty: play three")
 	flag.Parse()
+	if *name != "" && *dsn == "" {
+		log.Fatal("-process needs -dsn: a store in memory is this process's alone")
+	}
 	if err := run(*dsn, *name); err != nil {
 		log.Fatal(err)
 	}
