@@ -62,7 +62,13 @@ import (
 // work ID and the holder; errors.Is and errors.As reach the sentinel or the
 // driver's error in it.
 //
-// Methods may be added in a minor release: a wrapper embeds the interface.
+// Methods may be added in a minor release: a wrapper embeds the interface. Even so it
+// hides what worker, leader and pool find in a Lease of [New] beside these methods.
+// They then give back an acquisition that was not used only as nearly as Forget and
+// Release can, do not know which of the backend's errors pass, and are not told when a
+// lease is freed, but poll. StartRenewal renews without the wrapper's Renew, and a
+// waiting Acquire repeats itself without the wrapper: a [LeaseObserver] sees all of
+// that.
 type Lease interface {
 	// Acquire takes the lease on workID and returns its token.
 	//

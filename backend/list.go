@@ -43,9 +43,13 @@ type ListOptions struct {
 	// run out or were released. Neither and both list all.
 	Live, Lapsed bool
 
-	HolderID     string   // of this holder, as it has the lease or had it last; empty: of any
-	Exit         ExitMode // left like this, see [LeaseInfo]; ExitNone: however
-	WorkIDPrefix string   // whose work ID begins with these bytes, which stand for themselves alone
+	HolderID string   // of this holder, as it has the lease or had it last; empty: of any
+	Exit     ExitMode // left like this, see [LeaseInfo]; ExitNone: however
+
+	// WorkIDPrefix lists leases whose work ID begins with these bytes, which stand
+	// for themselves alone. On PostgreSQL it saves no reading: List reads the whole
+	// table whatever it selects.
+	WorkIDPrefix string
 
 	// State asks for the states as well. A state may have 128 MiB.
 	State bool

@@ -26,7 +26,8 @@ type Restorer interface {
 
 // BatchRenewer renews many leases in one step. Renewals of one worklease.Lease that
 // fall due close together then cost one call, at most 500 at once. Without it each
-// lease is renewed by itself.
+// lease is renewed by itself. A wrapper that changes Renew must change or hide
+// RenewBatch, too: else most renewals pass it by.
 type BatchRenewer interface {
 	// RenewBatch does to the lease of each record what Renew would, and returns as
 	// many verdicts, in their order: nil, [ErrFenced], [ErrLeaseExpired], or any

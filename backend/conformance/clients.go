@@ -27,6 +27,7 @@ func clientSpecs(s *subject) {
 			for n := range clients {
 				c := newClient(s, round, n)
 				all.Go(func() {
+					defer GinkgoRecover()
 					for range 60 {
 						c.step(ctx, shared[c.rnd.IntN(len(shared))])
 					}

@@ -30,7 +30,13 @@
 // else acquires and reads back. It never sleeps, since a non-positive ttl makes a
 // lease that has already expired. Every spec has work IDs of its own, so that one
 // store can serve the whole run. The optional interfaces of package backend are
-// tried where the backend offers them. A backend whose checkpoints can be part of a
+// tried where the backend offers them; where it does not, their specs pass. So that a
+// method whose signature is slightly wrong does not go unnoticed, have the compiler hold
+// what the backend means to offer:
+//
+//	var _ backend.Lister = (*Backend)(nil)
+//
+// A backend whose checkpoints can be part of a
 // transaction has a suite more, [RunTransactionSuite].
 //
 // # Not guaranteed
@@ -58,7 +64,7 @@ const limit = SpecTimeout(2 * time.Minute)
 func RunSuite(newBackend func() backend.Backend) func() {
 	return func() {
 		s := &subject{}
-		BeforeEach(func() { s.Backend = newBackend() })
+		BeforeEach(func() { s.open(newBackend) })
 
 		Describe("Acquire", func() { acquireSpecs(s) })
 		Describe("Checkpoint", func() { checkpointSpecs(s) })

@@ -35,6 +35,8 @@ var faults = map[string]func() backend.Backend{
 	"List gives states unasked":            func() backend.Backend { return &talkative{memory.New()} },
 	"List goes on after its context":       func() backend.Backend { return &unending{memory.New()} },
 	"List reads a prefix as a pattern":     func() backend.Backend { return &pattern{memory.New()} },
+	"it panics":                            func() backend.Backend { return &panicky{memory.New()} },
+	"there is none":                        func() backend.Backend { return nil },
 }
 
 // tracked is a backend that knows whose each lease is.
@@ -232,3 +234,17 @@ func (b *pattern) List(ctx context.Context, opts backend.ListOptions) iter.Seq2[
 	opts.WorkIDPrefix, _, _ = strings.Cut(opts.WorkIDPrefix, "%")
 	return b.Backend.List(ctx, opts)
 }
+
+// panicky panics in calls that the suite makes from many goroutines.
+type panicky struct{ *memory.Backend }
+
+func (b *panicky) Acquire(ctx context.Context, workID, holderID string, ttl time.Duration) (backend.LeaseRecord, error) {
+	if strings.HasPrefix(holderID, "runner-") {
+		panic("Acquire")
+	}
+	return b.Backend.Acquire(ctx, workID, holderID, ttl)
+}
+
+func (b *panicky) Renew(context.Context, backend.LeaseRecord, time.Duration) error { panic("Renew") }
+
+func (b *panicky) Forget(context.Context, backend.LeaseRecord) error { panic("Forget") }

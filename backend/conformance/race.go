@@ -51,7 +51,10 @@ func raceSpecs(s *subject) {
 			owner := s.take(ctx, newWorkID(), "a", lapsed)
 			var forgotten error
 			var wg sync.WaitGroup
-			wg.Go(func() { forgotten = s.Forget(ctx, owner) })
+			wg.Go(func() {
+				defer GinkgoRecover()
+				forgotten = s.Forget(ctx, owner)
+			})
 			won := s.race(ctx, owner.WorkID, 4)
 			wg.Wait()
 
@@ -79,6 +82,8 @@ func (s *subject) renewAgainstRelease(ctx context.Context, rounds int) {
 		var released atomic.Bool
 		renewing, last := make(chan struct{}), make(chan error, 1)
 		go func() {
+			defer GinkgoRecover()
+			defer close(last) // after a panic nobody waits
 			close(renewing)
 			for {
 				after := released.Load()
@@ -110,6 +115,7 @@ func (s *subject) race(ctx context.Context, workID string, n int) []backend.Leas
 	)
 	for i := range n {
 		runners.Go(func() {
+			defer GinkgoRecover()
 			<-start
 			rec, err := s.Acquire(ctx, workID, "runner-"+strconv.Itoa(i), live)
 			mu.Lock()

@@ -68,6 +68,7 @@ func stateSpecs(s *subject) {
 		errs := make([]error, 50)
 		for i := range errs {
 			writers.Go(func() {
+				defer GinkgoRecover()
 				errs[i] = s.Checkpoint(ctx, owner, bytes.Repeat([]byte{byte(i + 1)}, size), live)
 			})
 		}

@@ -25,6 +25,13 @@ type subject struct {
 	backend.Backend
 }
 
+// open makes the backend of one spec.
+func (s *subject) open(newBackend func() backend.Backend) {
+	GinkgoHelper()
+	s.Backend = newBackend()
+	Expect(s.Backend).NotTo(BeNil(), "newBackend returned no backend")
+}
+
 // take acquires.
 func (s *subject) take(ctx context.Context, workID, holderID string, ttl time.Duration) backend.LeaseRecord {
 	GinkgoHelper()

@@ -91,7 +91,19 @@ func teethSpecs() {
 			"List 7a: ends with its context, between two leases too"),
 		bites("List reads a prefix as a pattern",
 			"List takes a prefix and a holder for the bytes that they are"),
+		bites("it panics",
+			"concurrent use has one winner among 64",
+			"concurrent use 11b: no Renew succeeds that began after Release had",
+			"concurrent use hands a lease over once while its holder forgets it",
+			"clients at once get answers that the model gives to the same calls one by one"),
 	)
+
+	It("says so in one line where there is no backend", SpecTimeout(2*time.Minute), func(ctx SpecContext) {
+		failed := failedSpecs(ctx, "there is none", "Acquire returns the lease that was asked for")
+		Expect(failed).To(HaveLen(1))
+		Expect(failed[0].Failure.Message).To(HavePrefix("newBackend returned no backend"))
+		Expect(failed[0].AdditionalFailures).To(BeEmpty())
+	})
 }
 
 func bites(fault string, specs ...string) TableEntry {
@@ -105,6 +117,16 @@ func bites(fault string, specs ...string) TableEntry {
 // failures runs the suite in a child process on the backend with the fault, or only
 // the specs that have these names, and returns the names of those that failed.
 func failures(ctx SpecContext, fault string, only ...string) []string {
+	GinkgoHelper()
+	var names []string
+	for _, spec := range failedSpecs(ctx, fault, only...) {
+		names = append(names, strings.Join(append(spec.ContainerHierarchyTexts, spec.LeafNodeText), " "))
+	}
+	return names
+}
+
+// failedSpecs is failures with all that there is to say of each.
+func failedSpecs(ctx SpecContext, fault string, only ...string) types.SpecReports {
 	GinkgoHelper()
 	Expect(faults).To(HaveKey(fault))
 	report := filepath.Join(GinkgoT().TempDir(), "report.json")
@@ -128,10 +150,7 @@ func failures(ctx SpecContext, fault string, only ...string) []string {
 	Expect(reports).To(HaveLen(1))
 	Expect(reports[0].SpecReports.CountWithState(types.SpecStatePassed|types.SpecStateFailureStates)).To(BeNumerically(">", 0), string(output))
 
-	var names []string
-	for _, spec := range reports[0].SpecReports.WithState(types.SpecStateFailureStates) {
-		names = append(names, strings.Join(append(spec.ContainerHierarchyTexts, spec.LeafNodeText), " "))
-	}
-	Expect(err != nil).To(Equal(len(names) > 0), string(output))
-	return names
+	failed := reports[0].SpecReports.WithState(types.SpecStateFailureStates)
+	Expect(err != nil).To(Equal(len(failed) > 0), string(output))
+	return failed
 }

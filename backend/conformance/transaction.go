@@ -27,7 +27,7 @@ type Transaction struct {
 func RunTransactionSuite(newBackend func() backend.Backend, begin func(context.Context, backend.Backend) Transaction) func() {
 	return func() {
 		s := &subject{}
-		BeforeEach(func() { s.Backend = newBackend() })
+		BeforeEach(func() { s.open(newBackend) })
 		transactionSpecs(s, func(ctx context.Context) Transaction {
 			GinkgoHelper()
 			// One that outlives the spec's context can be rolled back after it.
@@ -117,6 +117,8 @@ func transactionSpecs(s *subject, begin func(context.Context) Transaction) {
 			Expect(s.Checkpoint(t.Context, owner, []byte("inside"), live)).To(Succeed())
 			asked, answer := make(chan struct{}), make(chan error, 1)
 			go func() {
+				defer GinkgoRecover()
+				defer close(answer) // after a panic nobody waits
 				close(asked)
 				_, err := s.Acquire(ctx, owner.WorkID, "b", live)
 				answer <- err

@@ -25,7 +25,8 @@ import (
 // longer than ctx lasts. It writes nothing, but draws a token where rows are stored
 // and none was drawn since the sequence was made or restarted. Where it cannot look,
 // as without a connection, the error is the driver's, beside what was found before;
-// when ctx ends it matches ctx.Err().
+// when ctx ends it matches ctx.Err(). It does not look at a listener: [Listener.Err]
+// does.
 func (b *Backend) Check(ctx context.Context) error {
 	err := bounded.Do(ctx, b.check)
 	if err != nil {
@@ -109,16 +110,21 @@ func (f facts) findings() []error {
 		}
 	}
 
-	found(!f.tableFound, "no table %s for role %s with search_path %s: apply postgres.Schema, or GRANT USAGE ON SCHEMA",
-		f.table, f.role, f.searchPath)
-	if f.tableFound {
+	schema, qualified := strings.CutSuffix(f.table, ".worklease_leases")
+	switch {
+	case !f.tableFound && qualified:
+		found(true, "no table %s: CREATE SCHEMA IF NOT EXISTS %s, then postgres.Schema with search_path set to %s", f.table, schema, schema)
+	case !f.tableFound:
+		found(true, "no table %s for role %s with search_path %s: apply postgres.Schema, or GRANT USAGE ON SCHEMA",
+			f.table, f.role, f.searchPath)
+	default:
 		found(f.missing != "", "table %s is of an earlier version and lacks %s: see UPGRADING.md", f.table, f.missing)
 		found(f.otherType != "", "table %s: %s", f.table, f.otherType)
 		found(!f.unique, "table %s has no unique index on work_id: ALTER TABLE %s ADD PRIMARY KEY (work_id)", f.table, f.table)
 		found(f.ungranted != "", "role %s lacks %s: GRANT %s ON %s TO %s", f.role, f.ungranted, f.ungranted, f.table, f.role)
 	}
 
-	found(!f.sequenceFound, "no sequence %s: see UPGRADING.md if there are rows, else apply postgres.Schema", f.sequence)
+	found(f.tableFound && !f.sequenceFound, "no sequence %s: see UPGRADING.md if there are rows, else apply postgres.Schema", f.sequence)
 	if f.sequenceFound {
 		found(!f.mayDraw, "role %s lacks USAGE: GRANT USAGE ON SEQUENCE %s TO %s", f.role, f.sequence, f.role)
 		found(f.cache > 1, "sequence %s has CACHE %d, so that tokens of several sessions do not rise together: ALTER SEQUENCE %s CACHE 1",

@@ -72,11 +72,27 @@ var _ = Describe("Check", func() {
 
 	It("finds nothing wrong in a schema outside of the search_path, and names it otherwise", func(ctx SpecContext) {
 		Expect(open(postgres.WithSchema(oddSchema)).Check(ctx)).To(Succeed())
+		Expect(open(postgres.WithSchema(`no "such`)).Check(ctx)).To(finding(
+			`no table "no ""such".worklease_leases: CREATE SCHEMA IF NOT EXISTS "no ""such", then postgres.Schema with search_path set to "no ""such"`))
+	}, SpecTimeout(bound))
+
+	It("says how to make a schema that is named, and finds nothing wrong when that was done", func(ctx SpecContext) {
+		own := pgtest.Database()
+		named := on(pgtest.Open(own), postgres.WithSchema("coordination"))
+		err := named.Check(ctx)
+		advice := regexp.MustCompile(`: (CREATE SCHEMA .*), then postgres\.Schema with search_path set to (.*)$`).FindStringSubmatch(fmt.Sprint(err))
+		Expect(advice).To(HaveLen(3), "%v", err)
+		exec(ctx, pgtest.Open(own), advice[1]+"; SET search_path TO "+advice[2]+"; "+postgres.Schema)
+		Expect(named.Check(ctx)).To(Succeed())
+	}, SpecTimeout(bound))
+
+	It("says of a database without the schema that alone", func(ctx SpecContext) {
+		own := ownSchema(false)
+		db := pgtest.Open(own)
 		path := scalar[string](ctx, db, `SELECT current_setting('search_path')`)
 		role := scalar[string](ctx, db, `SELECT quote_ident(current_user)`)
-		Expect(open(postgres.WithSchema(`no "such`)).Check(ctx)).To(finding(
-			`no table "no ""such".worklease_leases for role `+role+` with search_path `+path+`: apply postgres.Schema, or GRANT USAGE ON SCHEMA`,
-			`no sequence "no ""such".worklease_fencing_seq: see UPGRADING.md if there are rows, else apply postgres.Schema`))
+		Expect(on(db).Check(ctx)).To(finding(
+			`no table worklease_leases for role ` + role + ` with search_path ` + path + `: apply postgres.Schema, or GRANT USAGE ON SCHEMA`))
 	}, SpecTimeout(bound))
 
 	DescribeTable("names what a table of an earlier version lacks",

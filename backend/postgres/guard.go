@@ -26,7 +26,8 @@ type Fence interface {
 // It waits where another transaction has the lease's row, and so do the holder's
 // own renewals until tx has ended: keep it shorter than half the TTL. Guarded
 // transactions of one lease run one after another. Where tx is nil, it is the
-// transaction that ctx has from [WithTx] or [WithConn].
+// transaction that ctx has from [WithTx] or [WithConn]. On a connection of WithConn
+// that is outside of a BEGIN it succeeds and guards nothing once it has returned.
 //
 // Errors: [backend.ErrFenced] when a successor has the lease or its row is gone,
 // [backend.ErrLeaseExpired] when it has lapsed or was left. Roll tx back then, and

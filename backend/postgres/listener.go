@@ -221,7 +221,7 @@ func (s *session) hear(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return fmt.Errorf("postgres: listener: connect: %w", err)
 	}
-	defer s.hangUp()
+	defer s.hangUp() //nolint:contextcheck // ctx may have ended
 	if err := s.listen(ctx); err != nil {
 		return fmt.Errorf("postgres: listener: %w", err)
 	}

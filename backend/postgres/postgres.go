@@ -55,7 +55,8 @@ type options struct {
 type Option func(*options)
 
 // WithSchema names the schema that holds the table and the sequence. Every name
-// is then qualified with it, whatever the search_path says.
+// is then qualified with it, whatever the search_path says. Empty: none, and the
+// search_path decides.
 func WithSchema(name string) Option {
 	return func(o *options) { o.schema = name }
 }
@@ -118,14 +119,14 @@ func (b *Backend) Acquire(ctx context.Context, workID, holderID string, ttl time
 	case resent:
 		return backend.LeaseRecord{}, errResent
 	case holder.Valid:
-		return backend.LeaseRecord{}, b.held(workID, holder.String, time.Duration(remaining.Int64)*time.Microsecond)
+		return backend.LeaseRecord{}, b.held(workID, holder.String, time.Duration(remaining.Int64)*time.Microsecond) //nolint:contextcheck // the listener outlives the call
 	}
 	// Somebody else took the lapsed row while this attempt waited for it.
 	s, err := b.why(ctx, workID)
 	if err != nil {
 		return backend.LeaseRecord{}, err
 	}
-	return backend.LeaseRecord{}, b.held(workID, s.holder, s.remaining)
+	return backend.LeaseRecord{}, b.held(workID, s.holder, s.remaining) //nolint:contextcheck // the listener outlives the call
 }
 
 func (b *Backend) held(workID, holder string, remaining time.Duration) error {

@@ -24,7 +24,9 @@ type transactionKey struct{}
 //
 // tx is of the database that has the backend's table, through whatever *sql.DB.
 // Renew and ReadCheckpoint ignore it; Acquire, Release, Forget, Sweep and ForceRelease
-// refuse a context that has one, and do nothing.
+// refuse a context that has one, and do nothing. A Lease on another backend, such as
+// memory in a unit test, ignores it altogether: its checkpoint stays when tx is rolled
+// back.
 //
 // The caller commits and rolls back, and owns the wait: Checkpoint returns when
 // the driver does. A rollback, of a savepoint too, leaves state and expiry as they
@@ -45,7 +47,8 @@ func WithTx(ctx context.Context, tx *sql.Tx) context.Context {
 }
 
 // WithConn is [WithTx] for a transaction that the caller has begun on conn with a
-// BEGIN of its own. Outside of one the checkpoint is committed at once.
+// BEGIN of its own. Outside of one nothing tells: the checkpoint is committed at once,
+// and a [Backend.Guard] guards nothing after it has returned.
 func WithConn(ctx context.Context, conn *sql.Conn) context.Context {
 	return context.WithValue(ctx, transactionKey{}, &transaction{conn: conn})
 }
@@ -95,7 +98,7 @@ func (b *Backend) inside(ctx context.Context, t *transaction, name string, args 
 	stmt := s.prepared.Load()
 	switch {
 	case t.tx != nil && stmt != nil && b.owns(t.tx):
-		rows, err = t.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...)
+		rows, err = t.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...) //nolint:sqlclosecheck // it ends with tx
 	case t.tx != nil:
 		if !b.pooler && b.owns(t.tx) {
 			s.wanted.Store(true)

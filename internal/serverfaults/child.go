@@ -90,7 +90,7 @@ func (t task) hold() error {
 	}
 	renewCtx, stop := lease.StartRenewal(context.Background(), token)
 	defer stop()
-	fmt.Println("holds")
+	fmt.Fprintln(os.Stdout, "holds")
 	<-renewCtx.Done()
 	return context.Cause(renewCtx)
 }

@@ -63,10 +63,10 @@ func (s *subject) handoffs(ctx context.Context, times int, poll time.Duration, b
 		var at time.Time
 		go func() {
 			defer GinkgoRecover()
-			token, err := next.Acquire(ctx, work, worklease.WithWaitForLease(), worklease.WithPollInterval(poll))
+			got, err := next.Acquire(ctx, work, worklease.WithWaitForLease(), worklease.WithPollInterval(poll))
 			at = time.Now()
 			Expect(err).NotTo(HaveOccurred())
-			taken <- token
+			taken <- got
 		}()
 		Eventually(next.refused.n.Load).WithTimeout(margin).WithPolling(time.Millisecond).Should(BeNumerically(">", refused))
 		before()
