@@ -30,8 +30,8 @@ func (b *Backend) Subscribe(workID string) (free <-chan int, stop func()) {
 	return b.listener.board.Subscribe(workID)
 }
 
-// attach makes l hear for b.
-func (l *Listener) attach(b *Backend, schema string, t texts) error {
+// attach makes l hear for a Backend on schema.
+func (l *Listener) attach(schema string, t texts) error {
 	v := vocabulary{schema: schema}
 	for name, text := range map[string]*string{"listen": &v.listen, "mark": &v.mark, "unmark": &v.unmark} {
 		var err error

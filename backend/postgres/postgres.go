@@ -87,7 +87,7 @@ func New(db *sql.DB, opts ...Option) (*Backend, error) {
 		b.statements, err = t.statements()
 	}
 	if err == nil && o.listener != nil {
-		err = o.listener.attach(b, o.schema, t)
+		err = o.listener.attach(o.schema, t)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("postgres: New: %w", err)
