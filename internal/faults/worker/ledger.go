@@ -106,13 +106,13 @@ func (t *tenure) batch(ctx context.Context, token worklease.Token, at int64) (ne
 	e := under(token, history.Checkpoint)
 	e.State = string(state)
 	err = t.lease.note(e, func(*history.Event) error {
-		ctx, cancel := context.WithTimeout(ctx, 2*t.TTL)
+		within, cancel := context.WithTimeout(ctx, 2*t.TTL)
 		defer cancel()
-		tx, err := t.db.BeginTx(ctx, nil)
+		tx, err := t.db.BeginTx(within, nil)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errUndone, err)
 		}
-		err = t.fill(ctx, tx, token, at, next, state)
+		err = t.fill(within, tx, token, at, next, state)
 		switch {
 		case errors.Is(err, worklease.ErrFenced), errors.Is(err, worklease.ErrLeaseExpired):
 			_ = tx.Rollback() // a connection that is lost rolls back too
