@@ -3,12 +3,14 @@
 package storm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -17,8 +19,9 @@ import (
 // pooler is a pgbouncer between the links and the server. It hands out fewer
 // connections than the processes have, by the transaction.
 type pooler struct {
-	port    int
-	running *exec.Cmd
+	port int
+	end  context.CancelFunc
+	done chan struct{}
 }
 
 // startPooler starts one in the run's directory.
@@ -30,7 +33,7 @@ func startPooler(s *server, dir string) (*pooler, error) {
 	if err != nil {
 		return nil, errors.New("storm: no pgbouncer: run `make postgres`")
 	}
-	p := &pooler{port: freePort()}
+	p := &pooler{port: freePort(), done: make(chan struct{})}
 	ini := filepath.Join(dir, "pgbouncer.ini")
 	err = os.WriteFile(ini, fmt.Appendf(nil, `
 [databases]
@@ -55,13 +58,14 @@ ignore_startup_parameters = extra_float_digits
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	p.running = exec.Command(binary, ini)
-	p.running.Stdout, p.running.Stderr = log, log
-	p.running.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := p.running.Start(); err != nil {
-		return nil, err
-	}
+	ctx, end := context.WithCancel(context.Background())
+	p.end = end
+	go p.keep(ctx, log, func() *exec.Cmd {
+		running := exec.CommandContext(ctx, binary, ini)
+		running.Stdout, running.Stderr = log, log
+		running.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		return running
+	})
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // no spec
 		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)))
 		if err == nil {
@@ -73,10 +77,22 @@ ignore_startup_parameters = extra_float_digits
 	}
 }
 
-func (p *pooler) stop() error {
-	if err := p.running.Process.Kill(); err != nil {
-		return err
+// keep starts pgbouncer again whenever it ends: 1.18 does so by itself, at a cancel
+// request (bad client state). To the workers that is one fault more.
+func (p *pooler) keep(ctx context.Context, log *os.File, command func() *exec.Cmd) {
+	runtime.LockOSThread() // whose end Pdeathsig means
+	defer close(p.done)
+	defer log.Close()
+	for ctx.Err() == nil {
+		if err := command().Run(); ctx.Err() == nil {
+			fmt.Fprintln(log, "ended:", err)
+		}
+		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // no spec
 	}
-	_ = p.running.Wait() // it was killed
+}
+
+func (p *pooler) stop() error {
+	p.end()
+	<-p.done
 	return nil
 }
