@@ -21,10 +21,12 @@ test: postgres ## every test of every module, PostgreSQL included, and a tally
 
 .PHONY: test-long
 test-long: postgres ## the specs that take minutes, of the build tag long
-	@go test -race -count=1 -timeout 30m -tags long ./internal/serverfaults ./backend/postgres -ginkgo.label-filter=long
+	@go test -race -count=1 -timeout 30m -tags long ./internal/serverfaults ./backend/postgres -ginkgo.label-filter='long && !timed'
 	@for dir in internal/pgx backend/postgres/pgxlisten; do \
-		(cd $$dir && go test -race -count=1 -timeout 30m -tags long . -ginkgo.label-filter=long) || exit 1; done
-	@go test -count=1 -timeout 30m -tags long ./pool -ginkgo.label-filter=long # states a time: without -race
+		(cd $$dir && go test -race -count=1 -timeout 30m -tags long . -ginkgo.label-filter='long && !timed') || exit 1; done
+	@# What states a time runs without -race.
+	@go test -p 1 -count=1 -timeout 30m -tags long ./pool ./internal/serverfaults -ginkgo.label-filter=timed
+	@cd internal/pgx && go test -count=1 -timeout 30m -tags long . -ginkgo.label-filter=timed
 
 .PHONY: race
 race: postgres ## the root module's tests again and again; stop it, or set COUNT

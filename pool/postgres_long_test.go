@@ -17,7 +17,7 @@ import (
 )
 
 var _ = Describe("A large pool on PostgreSQL", func() {
-	It("has 10,000 slots working in under a minute over 20 connections, and keeps them renewed", Label("long"), func(ctx SpecContext) {
+	It("has 10,000 slots working in under a minute over 20 connections, and keeps them renewed", Label("long", "timed"), func(ctx SpecContext) {
 		const (
 			slots       = 10_000
 			connections = 20

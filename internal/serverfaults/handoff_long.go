@@ -19,9 +19,10 @@ import (
 	"github.com/aetomala/worklease"
 )
 
-// handoffLongSpecs hold to times that only a machine of their own keeps.
+// handoffLongSpecs take long. Those with the label timed hold to times that only a
+// machine of their own keeps, without the race detector.
 func (s *subject) handoffLongSpecs() {
-	It("33a: five hundred take a few milliseconds each", long, Label("long"), func(ctx SpecContext) {
+	It("33a: five hundred take a few milliseconds each", long, Label("long", "timed"), func(ctx SpecContext) {
 		took := s.handoffs(ctx, 500, 10*time.Second, func() {})
 		Expect(took[len(took)/2]).To(BeNumerically("<", 5*time.Millisecond))
 		Expect(took[len(took)*99/100]).To(BeNumerically("<", 50*time.Millisecond))
@@ -56,7 +57,7 @@ func (s *subject) handoffLongSpecs() {
 		Expect(took[len(took)-1]).To(BeNumerically("<=", poll+margin/2))
 	})
 
-	It("33c: after kill -9 a waiter has the lease within 0.2 s of its lapse, fifty times, though its poll is 5 s", long, Label("long"), func(ctx SpecContext) {
+	It("33c: after kill -9 a waiter has the lease within 0.2 s of its lapse, fifty times, though its poll is 5 s", long, Label("long", "timed"), func(ctx SpecContext) {
 		const (
 			kills = 50
 			ttl   = 2 * time.Second
