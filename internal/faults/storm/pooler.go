@@ -25,7 +25,7 @@ type pooler struct {
 }
 
 // startPooler starts one in the run's directory.
-func startPooler(s *server, dir string) (*pooler, error) {
+func startPooler(ctx context.Context, s *server, dir string) (*pooler, error) {
 	binary, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		binary, err = exec.LookPath("/usr/sbin/pgbouncer")
@@ -58,7 +58,7 @@ ignore_startup_parameters = extra_float_digits
 	if err != nil {
 		return nil, err
 	}
-	ctx, end := context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(ctx)
 	p.end = end
 	go p.keep(ctx, log, func() *exec.Cmd {
 		running := exec.CommandContext(ctx, binary, ini)
@@ -72,7 +72,8 @@ ignore_startup_parameters = extra_float_digits
 			return p, conn.Close()
 		}
 		if time.Since(began) > 10*time.Second {
-			return nil, errors.Join(fmt.Errorf("storm: pgbouncer does not start: %w (see %s)", err, log.Name()), p.stop())
+			p.stop()
+			return nil, fmt.Errorf("storm: pgbouncer does not start: %w (see %s)", err, log.Name())
 		}
 	}
 }
@@ -91,8 +92,7 @@ func (p *pooler) keep(ctx context.Context, log *os.File, command func() *exec.Cm
 	}
 }
 
-func (p *pooler) stop() error {
+func (p *pooler) stop() {
 	p.end()
 	<-p.done
-	return nil
 }

@@ -102,10 +102,10 @@ func Run(ctx context.Context, cfg Config) (counts Counts, err error) {
 	port := s.server.port
 	if cfg.Pooler {
 		var p *pooler
-		if p, err = startPooler(s.server, cfg.Dir); err != nil {
+		if p, err = startPooler(ctx, s.server, cfg.Dir); err != nil {
 			return counts, err
 		}
-		defer func() { err = errors.Join(err, p.stop()) }()
+		defer p.stop()
 		port = p.port
 	}
 	for n := range cfg.Workers {
