@@ -377,9 +377,8 @@ var _ = Describe("Renewals of one Lease", func() {
 		}
 	})
 
-	It("may be started and stopped from everywhere at once", func() {
-		lease, err := worklease.New(memory.New(), worklease.Config{TTL: 10 * time.Second, HolderID: "a"})
-		Expect(err).NotTo(HaveOccurred())
+	It("may be started and stopped from everywhere at once", inBubble(func() {
+		lease := newLease(memory.New(), "a")
 		var lanes sync.WaitGroup
 		for lane := range 16 {
 			lanes.Go(func() {
@@ -387,7 +386,7 @@ var _ = Describe("Renewals of one Lease", func() {
 				for round := range 40 {
 					ctx, cancel := context.WithCancel(background)
 					renewCtx, stop := keep(ctx, lease, fmt.Sprint(lane, " ", round), worklease.WithRenewalInterval(time.Millisecond))
-					<-time.After(3 * time.Millisecond)
+					bubble.Sleep(3 * time.Millisecond)
 					if round%2 == 0 {
 						stop()
 					}
@@ -398,7 +397,9 @@ var _ = Describe("Renewals of one Lease", func() {
 			})
 		}
 		lanes.Wait()
-	})
+		settled()
+		Expect(renewing()).To(BeZero())
+	}))
 })
 
 // fencing refuses all batches, after a while.

@@ -3,8 +3,6 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
-	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/postgres"
 	"github.com/aetomala/worklease/internal/testkit/pgtest"
+	"github.com/aetomala/worklease/internal/testkit/wire"
 )
 
 func BenchmarkAcquireRelease(b *testing.B) {
@@ -74,7 +73,7 @@ type benched struct {
 	*postgres.Backend
 	db    *sql.DB
 	admin *sql.DB
-	wire  *wire
+	wire  *wire.Wire
 }
 
 func benchBackend(b *testing.B) *benched {
@@ -91,7 +90,7 @@ func benchBackend(b *testing.B) *benched {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := &wire{}
+	w := &wire.Wire{}
 	connector.Dialer(w)
 	db := sql.OpenDB(connector)
 	b.Cleanup(func() { _ = db.Close() })
@@ -134,14 +133,14 @@ func (on *benched) measure(b *testing.B, op func(context.Context) error) {
 	if err := op(ctx); err != nil { // prepares the statements
 		b.Fatal(err)
 	}
-	trips, wal := on.wire.trips.Load(), on.wal(b)
+	trips, wal := on.wire.Trips(), on.wal(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := op(ctx); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(on.wire.trips.Load()-trips)/float64(b.N), "statements/op")
+	b.ReportMetric(float64(on.wire.Trips()-trips)/float64(b.N), "statements/op")
 	b.ReportMetric(float64(on.wal(b)-wal)/float64(b.N), "WAL-B/op")
 }
 
@@ -153,32 +152,4 @@ func (on *benched) wal(b *testing.B) (n int64) {
 		b.Fatal(err)
 	}
 	return n
-}
-
-// wire dials for lib/pq and counts what is written, once for each round trip.
-type wire struct{ trips atomic.Int64 }
-
-func (w *wire) Dial(network, address string) (net.Conn, error) {
-	return w.DialContext(context.Background(), network, address)
-}
-
-func (w *wire) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return w.DialContext(ctx, network, address)
-}
-
-func (w *wire) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	return counted{conn, w}, err
-}
-
-type counted struct {
-	net.Conn
-	wire *wire
-}
-
-func (c counted) Write(p []byte) (int, error) {
-	c.wire.trips.Add(1)
-	return c.Conn.Write(p)
 }

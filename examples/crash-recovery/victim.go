@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"runtime"
 	"time"
 
 	"github.com/aetomala/worklease/backend"
+	"github.com/aetomala/worklease/examples/internal/child"
 )
 
 const (
@@ -59,57 +57,19 @@ func startGoroutine(ctx context.Context, b backend.Backend, workID string) victi
 
 // startProcess starts this program a second time as worker A.
 func startProcess(ctx context.Context, dsn, workID string) (victim, error) {
-	self, err := os.Executable()
+	c, err := child.Start[event](ctx, "-dsn", dsn, "-be-worker-a", workID)
 	if err != nil {
 		return victim{}, err
 	}
-	cmd := exec.CommandContext(ctx, self, "-dsn", dsn, "-be-worker-a", workID)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return victim{}, err
-	}
-	if err := cmd.Start(); err != nil {
-		return victim{}, err
-	}
-	fmt.Printf("%s  is process %d\n", workerA, cmd.Process.Pid)
-
-	events := make(chan event)
-	go func() {
-		defer close(events)
-		for decoder := json.NewDecoder(out); ; {
-			var ev event
-			if decoder.Decode(&ev) != nil {
-				return // the process is gone
-			}
-			events <- ev
-		}
-	}()
-	return victim{events: events, kill: func() error {
-		if err := cmd.Process.Kill(); err != nil { // SIGKILL: it cannot be caught
-			return err
-		}
-		for range events { // until the pipe is closed, as Wait asks for
-		}
-		var exit *exec.ExitError
-		if err := cmd.Wait(); !errors.As(err, &exit) {
-			return errors.Join(fmt.Errorf("%s was to be killed but ended by itself", workerA), err)
-		}
-		return nil
-	}}, nil
+	fmt.Printf("%s  is process %d\n", workerA, c.Pid())
+	return victim{events: c.Events, kill: c.Kill}, nil
 }
 
-// beWorkerA is the other side of startProcess: it tells its events as JSON, and
-// waits in the middle of a step for its end.
+// beWorkerA is worker A as a process, which waits in the middle of a step for its end.
 func beWorkerA(ctx context.Context, b backend.Backend, workID string, out io.Writer) error {
-	encoder := json.NewEncoder(out)
 	a := employee{
 		name: workerA,
-		tell: func(ev event) {
-			if err := encoder.Encode(ev); err != nil {
-				os.Exit(1) // the parent is gone
-			}
-		},
+		tell: child.Tell[event](out),
 		during: func(ctx context.Context, step int) error {
 			if step < fatal {
 				return nil

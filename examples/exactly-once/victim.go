@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"time"
+
+	"github.com/aetomala/worklease/examples/internal/child"
 )
 
 // victim is a migrator at work. kill ends it on the spot and returns when it is gone;
@@ -24,7 +23,11 @@ func (s *story) start(ctx context.Context, name string, stopAt point) (victim, e
 	if s.dsn == "" {
 		return startGoroutine(ctx, migrator{name: name, ledger: s.ledger, stopAt: stopAt}, s.workID), nil
 	}
-	return startProcess(ctx, "-dsn", s.dsn, "-be-migrator", name, "-work", s.workID, "-stop-at", string(stopAt))
+	c, err := child.Start[event](ctx, "-dsn", s.dsn, "-be-migrator", name, "-work", s.workID, "-stop-at", string(stopAt))
+	if err != nil {
+		return victim{}, err
+	}
+	return victim{events: c.Events, kill: c.Kill}, nil
 }
 
 // startGoroutine starts m in this process. Its death is runtime.Goexit, after which
@@ -46,53 +49,10 @@ func startGoroutine(ctx context.Context, m migrator, workID string) victim {
 	}}
 }
 
-// startProcess starts this program a second time, as a migrator.
-func startProcess(ctx context.Context, args ...string) (victim, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return victim{}, err
-	}
-	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return victim{}, err
-	}
-	if err := cmd.Start(); err != nil {
-		return victim{}, err
-	}
-	events := make(chan event)
-	go func() {
-		defer close(events)
-		for decoder := json.NewDecoder(out); ; {
-			var ev event
-			if decoder.Decode(&ev) != nil {
-				_ = cmd.Wait() // what is missing of the ledger tells
-				return
-			}
-			events <- ev
-		}
-	}()
-	return victim{events: events, kill: func() error {
-		if err := cmd.Process.Kill(); err != nil { // SIGKILL: it cannot be caught
-			return err
-		}
-		if _, more := <-events; more {
-			return fmt.Errorf("process %d went on although it was killed", cmd.Process.Pid)
-		}
-		return nil
-	}}, nil
-}
-
-// beMigrator is the other side of startProcess: it tells its events as JSON, and
-// waits for its end where it is told to.
+// beMigrator is the migrator as a process, which waits for its end where it is told
+// to.
 func beMigrator(ctx context.Context, m migrator, workID string, out io.Writer) error {
-	encoder := json.NewEncoder(out)
-	m.tell = func(ev event) {
-		if err := encoder.Encode(ev); err != nil {
-			os.Exit(1) // the parent is gone
-		}
-	}
+	m.tell = child.Tell[event](out)
 	m.stop = func() {
 		select {
 		case <-ctx.Done():

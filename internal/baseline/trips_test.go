@@ -5,10 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"sync/atomic"
-	"time"
 
 	"github.com/lib/pq"
 	. "github.com/onsi/ginkgo/v2"
@@ -18,13 +15,14 @@ import (
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/postgres"
 	"github.com/aetomala/worklease/internal/testkit/pgtest"
+	"github.com/aetomala/worklease/internal/testkit/wire"
 	"github.com/aetomala/worklease/worker"
 )
 
 var _ = Describe("Round trips", Ordered, func() {
 	const each = 20
 	var (
-		w *wire
+		w *wire.Wire
 		b *postgres.Backend
 	)
 	BeforeAll(func() {
@@ -32,7 +30,7 @@ var _ = Describe("Round trips", Ordered, func() {
 		pgtest.ApplySchema(pgtest.Open(dsn), "")
 		connector, err := pq.NewConnector(dsn)
 		Expect(err).NotTo(HaveOccurred())
-		w = &wire{}
+		w = &wire.Wire{}
 		connector.Dialer(w)
 		db := sql.OpenDB(connector)
 		DeferCleanup(db.Close)
@@ -43,11 +41,11 @@ var _ = Describe("Round trips", Ordered, func() {
 	for _, o := range onPostgres(func() *postgres.Backend { return b }) {
 		It("of "+o.name+" are as stored", func(ctx SpecContext) {
 			Expect(o.do(ctx)).To(Succeed()) // prepares the statements
-			before := w.trips.Load()
+			before := w.Trips()
 			for range each {
 				Expect(o.do(ctx)).To(Succeed())
 			}
-			trips := int(w.trips.Load() - before)
+			trips := int(w.Trips() - before)
 			Expect(trips%each).To(BeZero(), "%d round trips in %d times", trips, each)
 			expect("round trips: "+o.name, trips/each)
 		}, SpecTimeout(bound))
@@ -126,32 +124,4 @@ func run(l worklease.Lease, checkpoints int) func(context.Context) error {
 		},
 	}))
 	return func(ctx context.Context) error { return r.Run(ctx, "run") }
-}
-
-// wire dials for lib/pq and counts what is written, once for each round trip.
-type wire struct{ trips atomic.Int64 }
-
-func (w *wire) Dial(network, address string) (net.Conn, error) {
-	return w.DialContext(context.Background(), network, address)
-}
-
-func (w *wire) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return w.DialContext(ctx, network, address)
-}
-
-func (w *wire) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	return counted{conn, w}, err
-}
-
-type counted struct {
-	net.Conn
-	wire *wire
-}
-
-func (c counted) Write(p []byte) (int, error) {
-	c.wire.trips.Add(1)
-	return c.Conn.Write(p)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/postgres"
 	"github.com/aetomala/worklease/internal/bench/measure"
+	"github.com/aetomala/worklease/internal/pacing"
 )
 
 // Grown is an operation on any row of a table of so many, to see whether its cost
@@ -82,13 +83,13 @@ func Grow(ctx context.Context, s *Store, leases int, length time.Duration) (minu
 		return nil, nil, err
 	}
 	defer h.stop()
-	if err := wait(ctx, time.Minute); err != nil {
+	if err := pacing.Sleep(ctx, time.Minute); err != nil {
 		return nil, nil, err
 	}
 	if minute, err = sizes(ctx, h.db); err != nil {
 		return nil, nil, err
 	}
-	if err := wait(ctx, length-time.Minute); err != nil {
+	if err := pacing.Sleep(ctx, length-time.Minute); err != nil {
 		return nil, nil, err
 	}
 	if end, err = sizes(ctx, h.db); err != nil {

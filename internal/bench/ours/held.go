@@ -3,7 +3,6 @@ package ours
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/backend/postgres"
 	"github.com/aetomala/worklease/internal/bench/measure"
+	"github.com/aetomala/worklease/internal/pacing"
 )
 
 // HeldTTL is that of the leases which are held, renewed every half of it.
@@ -69,7 +69,7 @@ func Hold(ctx context.Context, s *Store, on measure.Meter, leases int, batched b
 	}
 	h.db.SetMaxIdleConns(heldConnections)
 
-	if err := wait(ctx, HeldTTL/2); err != nil {
+	if err := pacing.Sleep(ctx, HeldTTL/2); err != nil {
 		return Held{}, err
 	}
 	h.stop()
@@ -173,16 +173,4 @@ func inUse() float64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return float64(stats.HeapAlloc + stats.StackInuse)
-}
-
-// wait waits for d, or for the end of ctx.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return errors.New("interrupted")
-	}
 }

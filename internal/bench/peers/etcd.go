@@ -28,7 +28,7 @@ func Etcd(url string, steps int) measure.Work {
 			}
 		}
 		do := func(ctx context.Context, n int) error {
-			return runEtcd(ctx, sessions[n], "/work/"+strconv.Itoa(n), steps)
+			return runEtcd(ctx, sessions[n], "work/"+strconv.Itoa(n), steps)
 		}
 		return measure.Session{Do: do, Close: func() error {
 			for _, session := range sessions {

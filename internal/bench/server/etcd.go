@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/aetomala/worklease/internal/bench/measure"
+
+	"github.com/aetomala/worklease/internal/testkit/daemon"
 )
 
 // Etcd is a cluster of one member. It syncs each proposal to disk, always.
@@ -26,8 +28,8 @@ func StartEtcd(ctx context.Context) (*Etcd, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Etcd{p, fmt.Sprintf("http://127.0.0.1:%d", freePort())}
-	peer := fmt.Sprintf("http://127.0.0.1:%d", freePort())
+	e := &Etcd{p, fmt.Sprintf("http://127.0.0.1:%d", daemon.FreePort())}
+	peer := fmt.Sprintf("http://127.0.0.1:%d", daemon.FreePort())
 	ready := func(ctx context.Context) error {
 		_, err := e.get(ctx, "/health")
 		return err

@@ -17,6 +17,8 @@ import (
 	_ "github.com/lib/pq" // the driver of the administration
 
 	"github.com/aetomala/worklease/internal/bench/measure"
+
+	"github.com/aetomala/worklease/internal/testkit/daemon"
 )
 
 // PostgresOptions are where the server differs from its defaults: room, so that
@@ -49,7 +51,7 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Postgres{process: p, port: freePort(), Pgbench: filepath.Join(bin, "pgbench")}
+	s := &Postgres{process: p, port: daemon.FreePort(), Pgbench: filepath.Join(bin, "pgbench")}
 	if _, err := os.Stat(s.Pgbench); err != nil { // a server without its clients
 		if s.Pgbench, err = exec.LookPath("pgbench"); err != nil {
 			return nil, err

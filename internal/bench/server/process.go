@@ -8,15 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/aetomala/worklease/internal/testkit/daemon"
 )
 
 // startup bounds how long a store may take until it answers.
@@ -24,16 +22,16 @@ const startup = time.Minute
 
 // process is a store that runs. It dies with the thread that started it.
 type process struct {
-	dir        string
-	credential *syscall.Credential // nil for our own user
-	log        *os.File
-	cmd        *exec.Cmd
+	dir     string
+	account daemon.Account
+	log     *os.File
+	cmd     *exec.Cmd
 }
 
 // newProcess makes a directory for a store, of a user who is not root, whom
 // PostgreSQL would refuse.
 func newProcess(name string) (*process, error) {
-	credential, err := unprivileged()
+	account, err := daemon.Unprivileged()
 	if err != nil {
 		return nil, err
 	}
@@ -41,11 +39,9 @@ func newProcess(name string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{dir: dir, credential: credential}
-	if credential != nil {
-		if err := os.Chown(dir, int(credential.Uid), int(credential.Gid)); err != nil {
-			return nil, err
-		}
+	p := &process{dir: dir, account: account}
+	if err := account.Own(dir); err != nil {
+		return nil, err
 	}
 	p.log, err = os.Create(filepath.Join(dir, "log"))
 	return p, err
@@ -78,7 +74,7 @@ func (p *process) command(binary string, args ...string) *exec.Cmd {
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdout, cmd.Stderr = p.log, p.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.credential, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.account.Credential, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
 	return cmd
 }
 
@@ -101,36 +97,4 @@ func (p *process) said() string {
 		return err.Error()
 	}
 	return string(text[max(0, len(text)-4096):])
-}
-
-// unprivileged finds whom to run a store as.
-func unprivileged() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		return nil, err
-	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-}
-
-// freePort finds a port below the range that the kernel hands to clients.
-func freePort() int {
-	for {
-		port := 20000 + rand.IntN(12000)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			l.Close()
-			return port
-		}
-	}
 }

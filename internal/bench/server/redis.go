@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/aetomala/worklease/internal/bench/measure"
+
+	"github.com/aetomala/worklease/internal/testkit/daemon"
 )
 
 // RedisOptions make an acknowledged write as durable as one of PostgreSQL, and
@@ -35,7 +37,7 @@ func StartRedis(ctx context.Context) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	port := strconv.Itoa(freePort())
+	port := strconv.Itoa(daemon.FreePort())
 	r := &Redis{process: p, Address: "127.0.0.1:" + port, disk: d}
 	r.client = redis.NewClient(&redis.Options{Addr: r.Address})
 	ready := func(ctx context.Context) error { return r.client.Ping(ctx).Err() }

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/aetomala/worklease/internal/testkit/daemon"
 )
 
 // pooler is a pgbouncer between the links and the server. It hands out fewer
@@ -33,7 +35,7 @@ func startPooler(ctx context.Context, s *server, dir string) (*pooler, error) {
 	if err != nil {
 		return nil, errors.New("storm: no pgbouncer: run `make postgres`")
 	}
-	p := &pooler{port: freePort(), done: make(chan struct{})}
+	p := &pooler{port: daemon.FreePort(), done: make(chan struct{})}
 	ini := filepath.Join(dir, "pgbouncer.ini")
 	err = os.WriteFile(ini, fmt.Appendf(nil, `
 [databases]
@@ -63,7 +65,7 @@ ignore_startup_parameters = extra_float_digits
 	go p.keep(ctx, log, func() *exec.Cmd {
 		running := exec.CommandContext(ctx, binary, ini)
 		running.Stdout, running.Stderr = log, log
-		running.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		running.SysProcAttr = &syscall.SysProcAttr{Credential: s.account.Credential, Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		return running
 	})
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // no spec

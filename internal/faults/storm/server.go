@@ -8,11 +8,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,15 +17,16 @@ import (
 	"time"
 
 	"github.com/aetomala/worklease/backend/postgres"
+	"github.com/aetomala/worklease/internal/testkit/daemon"
 )
 
 // server is a PostgreSQL server of the run's own, which dies with the run.
 type server struct {
-	bin, dir   string
-	port       int
-	credential *syscall.Credential // nil for the run's own user
-	log        *os.File
-	running    *exec.Cmd
+	bin, dir string
+	port     int
+	account  daemon.Account
+	log      *os.File
+	running  *exec.Cmd
 }
 
 // envBin names the directory of the server's binaries, as in the test kit.
@@ -41,16 +39,14 @@ func newServer(ctx context.Context, dir string) (*server, error) {
 		return nil, err
 	}
 	s := &server{bin: bin, dir: filepath.Join(dir, "server")}
-	if s.credential, err = unprivileged(); err != nil {
+	if s.account, err = daemon.Unprivileged(); err != nil {
 		return nil, err
 	}
 	if err = os.Mkdir(s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if s.credential != nil {
-		if err = os.Chown(s.dir, int(s.credential.Uid), int(s.credential.Gid)); err != nil {
-			return nil, err
-		}
+	if err = s.account.Own(s.dir); err != nil {
+		return nil, err
 	}
 	if s.log, err = os.Create(filepath.Join(dir, "server.log")); err != nil {
 		return nil, err
@@ -59,7 +55,7 @@ func newServer(ctx context.Context, dir string) (*server, error) {
 	if err = initdb.Run(); err != nil {
 		return nil, fmt.Errorf("storm: initdb: %w (see %s)", err, s.log.Name())
 	}
-	s.port = freePort()
+	s.port = daemon.FreePort()
 	if err = s.start(ctx); err != nil {
 		return nil, err
 	}
@@ -142,7 +138,7 @@ func (s *server) command(name string, args ...string) *exec.Cmd {
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdout, cmd.Stderr = s.log, s.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.account.Credential, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
 	return cmd
 }
 
@@ -172,40 +168,4 @@ func binaries() (string, error) {
 		}
 	}
 	return "", errors.New("storm: no PostgreSQL server: run `make postgres`, or name its binaries' directory in " + envBin)
-}
-
-// unprivileged finds whom to run the server as, which refuses to run as root.
-func unprivileged() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		u, err = user.Lookup("nobody")
-	}
-	if err != nil {
-		return nil, err
-	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-}
-
-// freePort finds a port below the range that the kernel hands to clients, so
-// that it is still free when the server comes up again.
-func freePort() int {
-	for {
-		port := 20000 + rand.IntN(12000)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			l.Close()
-			return port
-		}
-	}
 }

@@ -12,7 +12,7 @@ var errUnsupported = errors.New("no throwaway PostgreSQL server on this system: 
 type account struct{}
 
 func unprivileged() (account, error)             { return account{}, errUnsupported }
-func (account) own(string) error                 { return errUnsupported }
+func (account) Own(string) error                 { return errUnsupported }
 func (account) attributes() *syscall.SysProcAttr { return nil }
 func (s *Server) keep() error                    { return errUnsupported }
 func (s *Server) close() error                   { return errUnsupported }

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/aetomala/worklease/internal/testkit/daemon"
 )
 
 // keeper clears up after a server: it waits until its standard input ends,
@@ -131,42 +132,15 @@ func children(parent int) ([]int, error) {
 }
 
 // account is whom a server runs as.
-type account struct {
-	credential *syscall.Credential // nil for the process's own
-}
+type account struct{ daemon.Account }
 
-// unprivileged finds whom to run a server as, which refuses to run as root.
 func unprivileged() (account, error) {
-	if os.Geteuid() != 0 {
-		return account{}, nil
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		u, err = user.Lookup("nobody")
-	}
-	if err != nil {
-		return account{}, err
-	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return account{}, err
-	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
-		return account{}, err
-	}
-	return account{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
-}
-
-func (a account) own(path string) error {
-	if a.credential == nil {
-		return nil
-	}
-	return os.Chown(path, int(a.credential.Uid), int(a.credential.Gid))
+	a, err := daemon.Unprivileged()
+	return account{a}, err
 }
 
 // attributes put the process into a group of its own, so that an interrupt from
 // the keyboard leaves its end to the keeper.
 func (a account) attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Credential: a.credential}
+	return &syscall.SysProcAttr{Setpgid: true, Credential: a.Credential}
 }

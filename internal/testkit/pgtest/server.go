@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/aetomala/worklease/internal/testkit/daemon"
 )
 
 // Options say how a server of a spec's own differs from the shared one.
@@ -169,18 +170,14 @@ func prepare(env []string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{dir: dir, bin: bin, env: append(environment(), env...), user: user}
-	return s, errors.Join(s.keep(), user.own(dir))
+	return s, errors.Join(s.keep(), user.Own(dir))
 }
 
 func (s *Server) configure(opts Options) error {
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	s.port = port
+	s.port = daemon.FreePort()
 	lines := []string{
 		"listen_addresses = '127.0.0.1'",
-		fmt.Sprintf("port = %d", port),
+		fmt.Sprintf("port = %d", s.port),
 		fmt.Sprintf("unix_socket_directories = '%s'", s.dir),
 		"shared_buffers = 32MB",
 		"max_connections = 200",
@@ -280,16 +277,4 @@ func environment() []string {
 		}
 	}
 	return env
-}
-
-// freePort finds a port below the range that the kernel hands to clients, so
-// that it is still free when a stopped server starts again.
-func freePort() (int, error) {
-	for {
-		port := 20000 + rand.IntN(12000)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			return port, l.Close()
-		}
-	}
 }
