@@ -38,12 +38,13 @@ func (a *Agenda[T]) Set(e *Entry[T], at time.Time, slack time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e.at, e.early = at, at.Add(-slack)
+	first := e.index == 1
 	if e.index == 0 {
 		heap.Push(&a.entries, e)
 	} else {
 		heap.Fix(&a.entries, e.index-1)
 	}
-	if e.index == 1 {
+	if first || e.index == 1 {
 		a.wind()
 	}
 }
