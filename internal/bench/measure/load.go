@@ -22,9 +22,9 @@ type Loop struct {
 // Prepare implements [Work].
 func (l Loop) Prepare(ctx context.Context) error { return l.Ready(ctx) }
 
-// Run implements [Work]. Before time is taken every client does the work once, so
-// that connections are open and statements prepared. Clients get a context that
-// can end, as a caller's does.
+// Run implements [Work]. For a quarter of length the clients work before time is
+// taken, so that connections are open, statements prepared and the server's sessions
+// warm. Clients get a context that can end, as a caller's does.
 func (l Loop) Run(ctx context.Context, clients int, length time.Duration) (Done, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -32,28 +32,34 @@ func (l Loop) Run(ctx context.Context, clients int, length time.Duration) (Done,
 	if err != nil {
 		return Done{}, err
 	}
-	once := func(client int) (int, error) { return 1, session.Do(ctx, client) }
-	first, _, err := together(clients, once)
+	warm, _, err := session.work(ctx, clients, length/4)
 	if err != nil {
 		_ = session.Close() // The first error says more.
 		return Done{}, err
 	}
-
-	var over atomic.Bool
-	timer := time.AfterFunc(length, func() { over.Store(true) })
-	defer timer.Stop()
-	timed, elapsed, err := together(clients, func(client int) (n int, err error) {
-		for ; !over.Load(); n++ {
-			if err := session.Do(ctx, client); err != nil {
-				return n, err
-			}
-		}
-		return n, nil
-	})
+	timed, elapsed, err := session.work(ctx, clients, length)
 	if closeErr := session.Close(); err == nil {
 		err = closeErr
 	}
-	return Done{Timed: timed, Elapsed: elapsed, All: first + timed}, err
+	return Done{Timed: timed, Elapsed: elapsed, All: warm + timed}, err
+}
+
+// work lets all clients work for so long, each at least once.
+func (s Session) work(ctx context.Context, clients int, length time.Duration) (int, time.Duration, error) {
+	var over atomic.Bool
+	timer := time.AfterFunc(length, func() { over.Store(true) })
+	defer timer.Stop()
+	return together(clients, func(client int) (n int, err error) {
+		for {
+			if err := s.Do(ctx, client); err != nil {
+				return n, err
+			}
+			n++
+			if over.Load() {
+				return n, nil
+			}
+		}
+	})
 }
 
 // together lets all clients work and returns how often they did and the first

@@ -81,12 +81,12 @@ var _ = Describe("A loop", func() {
 	}
 	BeforeEach(func() { closed.Store(0) })
 
-	It("counts every time that a client did the work, and the first ones apart", func(ctx SpecContext) {
+	It("counts every time that a client did the work, and what was before time apart", func(ctx SpecContext) {
 		var times atomic.Int64
 		done, err := loop(func(context.Context, int) error { times.Add(1); return nil }).Run(ctx, 3, time.Millisecond)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(done.All).To(Equal(int(times.Load())))
-		Expect(done.Timed).To(Equal(done.All - 3))
+		Expect(done.Timed).To(And(BeNumerically(">=", 3), BeNumerically("<=", done.All-3)))
 		Expect(closed.Load()).To(Equal(int64(1)))
 	})
 

@@ -40,7 +40,7 @@ var GrownOperations = []Grown{
 // own.
 func (g Grown) On(s *Store, count int) measure.Work {
 	open := func(ctx context.Context, clients int) (measure.Session, error) {
-		db, err := LibPQ.open(s.dsn, clients)
+		db, err := LibPQ.open(ctx, s.dsn, clients)
 		if err != nil {
 			return measure.Session{}, err
 		}
@@ -72,7 +72,7 @@ func Grow(ctx context.Context, s *Store, leases int, length time.Duration) (minu
 	if err := s.lay(ctx, rows{count: leases}); err != nil {
 		return nil, nil, err
 	}
-	h, err := newHoard(s, true)
+	h, err := newHoard(ctx, s, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -41,7 +41,7 @@ func Hold(ctx context.Context, s *Store, on measure.Meter, leases int, batched b
 	if err := s.lay(ctx, rows{count: leases}); err != nil {
 		return Held{}, err
 	}
-	h, err := newHoard(s, batched)
+	h, err := newHoard(ctx, s, batched)
 	if err != nil {
 		return Held{}, err
 	}
@@ -94,8 +94,8 @@ type hoard struct {
 	failed  first
 }
 
-func newHoard(s *Store, batched bool) (*hoard, error) {
-	db, err := LibPQ.open(s.dsn, heldConnections)
+func newHoard(ctx context.Context, s *Store, batched bool) (*hoard, error) {
+	db, err := LibPQ.open(ctx, s.dsn, heldConnections)
 	if err != nil {
 		return nil, err
 	}

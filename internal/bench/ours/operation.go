@@ -98,7 +98,7 @@ func acquireOwn(ctx context.Context, c client, n int) error {
 // At is the operation at one level, through one driver.
 func (o Operation) At(s *Store, level Level, driver Driver) measure.Work {
 	open := func(ctx context.Context, clients int) (measure.Session, error) {
-		db, err := driver.open(s.dsn, clients)
+		db, err := driver.open(ctx, s.dsn, clients)
 		if err != nil {
 			return measure.Session{}, err
 		}

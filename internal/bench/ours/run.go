@@ -14,8 +14,8 @@ import (
 // Runner is a whole worker.Runner.Run, with so many checkpoints made by its
 // function.
 func Runner(s *Store, driver Driver, checkpoints int) measure.Work {
-	open := func(_ context.Context, clients int) (measure.Session, error) {
-		db, err := driver.open(s.dsn, clients)
+	open := func(ctx context.Context, clients int) (measure.Session, error) {
+		db, err := driver.open(ctx, s.dsn, clients)
 		if err != nil {
 			return measure.Session{}, err
 		}

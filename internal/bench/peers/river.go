@@ -91,8 +91,8 @@ func (r *River) Prepare(ctx context.Context) error {
 // firstRate is guessed for the first turn.
 const firstRate = 150
 
-// Run implements [measure.Work]. The client runs when time begins, which it does
-// with the insertion and ends with the last completion.
+// Run implements [measure.Work]. Time begins with the insertion, after the client has
+// worked a quarter as many jobs, and ends with the last completion.
 func (r *River) Run(ctx context.Context, clients int, length time.Duration) (measure.Done, error) {
 	pool, err := newPool(ctx, r.DSN, clients)
 	if err != nil {
@@ -116,32 +116,43 @@ func (r *River) Run(ctx context.Context, clients int, length time.Duration) (mea
 	if r.rates == nil {
 		r.rates = make(map[int]float64)
 	}
-	jobs := max(clients, int(cmp.Or(r.rates[clients], firstRate)*length.Seconds()))
+	rate := cmp.Or(r.rates[clients], firstRate)
+	timed := max(clients, int(rate*length.Seconds()))
 	completed, cancel := client.SubscribeConfig(&river.SubscribeConfig{
-		ChanSize: jobs, Kinds: []river.EventKind{river.EventKindJobCompleted},
+		ChanSize: timed, Kinds: []river.EventKind{river.EventKindJobCompleted},
 	})
 	defer cancel()
 	if err := client.Start(ctx); err != nil {
 		return measure.Done{}, err
 	}
-	backlog := make([]river.InsertManyParams, jobs)
-	for i := range backlog {
-		backlog[i].Args = riverArgs{Steps: r.Steps, Durable: r.Durable}
+	work := func(jobs int) (time.Duration, error) {
+		backlog := make([]river.InsertManyParams, jobs)
+		for i := range backlog {
+			backlog[i].Args = riverArgs{Steps: r.Steps, Durable: r.Durable}
+		}
+		start := time.Now()
+		if _, err := client.InsertMany(ctx, backlog); err != nil {
+			return 0, err
+		}
+		for range jobs {
+			select {
+			case <-completed:
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}
+		return time.Since(start), nil
 	}
-	start := time.Now()
-	if _, err := client.InsertMany(ctx, backlog); err != nil {
+	warm := max(clients, timed/4)
+	if _, err := work(warm); err != nil {
 		return measure.Done{}, err
 	}
-	for range jobs {
-		select {
-		case <-completed:
-		case <-ctx.Done():
-			return measure.Done{}, ctx.Err()
-		}
+	elapsed, err := work(timed)
+	if err != nil {
+		return measure.Done{}, err
 	}
-	done := measure.Done{Timed: jobs, Elapsed: time.Since(start), All: jobs}
-	r.rates[clients] = float64(jobs) / done.Elapsed.Seconds()
-	return done, client.Stop(ctx)
+	r.rates[clients] = float64(timed) / elapsed.Seconds()
+	return measure.Done{Timed: timed, Elapsed: elapsed, All: warm + timed}, client.Stop(ctx)
 }
 
 // newPool is one with room for the clients and for what the library does beside
