@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -46,6 +47,27 @@ var _ = Describe("A batch of renewals", func() {
 		Expect(db.QueryRowContext(ctx, `SELECT count(*) FROM worklease_leases WHERE expires_at > acquired_at + make_interval(secs => $1)`,
 			(ttl + ttl/2).Seconds()).Scan(&renewed)).To(Succeed())
 		Expect(renewed).To(Equal(9))
+	}, SpecTimeout(bound))
+
+	// Nothing waits here, so that the order cannot be seen from outside; but batches
+	// that wait and lock the same rows in different orders deadlock.
+	It("locks its rows in the order of their work IDs", func(ctx SpecContext) {
+		tx, err := db.BeginTx(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { _ = tx.Rollback() })
+		_, err = tx.ExecContext(ctx, `SET LOCAL enable_indexscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_mergejoin = off`)
+		Expect(err).NotTo(HaveOccurred())
+		rows, err := tx.QueryContext(ctx, "EXPLAIN (COSTS OFF) "+open().Text("renew_batch"), "renew_batch", "{a}", "{h}", "{1}", 1)
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { _ = rows.Close() }()
+		var plan strings.Builder
+		for rows.Next() {
+			var line string
+			Expect(rows.Scan(&line)).To(Succeed())
+			plan.WriteString(line + "\n")
+		}
+		Expect(rows.Err()).NotTo(HaveOccurred())
+		Expect(plan.String()).To(MatchRegexp(`LockRows\n +-> +Sort\n +Sort Key: l\.work_id\n`))
 	}, SpecTimeout(bound))
 
 	It("has no verdict on a lapsed lease that its holder is about to extend", func(ctx SpecContext) {
