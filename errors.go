@@ -55,3 +55,16 @@ var (
 	// as ExitRetired and the run counts as a success.
 	ErrRetire = errors.New("retire this work")
 )
+
+// callError is what a call of a Lease failed with. Its text is written when somebody
+// reads it: a standby that is refused all day reads none.
+type callError struct {
+	op, workID, holderID string
+	err                  error
+}
+
+func (e *callError) Error() string {
+	return fmt.Sprintf("worklease: %s: workID=%q holderID=%q: %v", e.op, e.workID, e.holderID, e.err)
+}
+
+func (e *callError) Unwrap() error { return e.err }

@@ -494,5 +494,5 @@ func (l *lease) wrap(op, workID, holderID string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("worklease: %s: workID=%q holderID=%q: %w", op, workID, holderID, err)
+	return &callError{op, workID, holderID, err}
 }

@@ -103,23 +103,24 @@ func (b *Backend) Acquire(ctx context.Context, workID, holderID string, ttl time
 	if err := ctx.Err(); err != nil {
 		return backend.LeaseRecord{}, err
 	}
-	var (
+	var answer struct {
 		token, expires, remaining sql.NullInt64
 		holder                    sql.NullString
-	)
-	resent, err := b.row(ctx, acquire, []any{workID, holderID, ttl.Microseconds()}, &token, &expires, &holder, &remaining)
+	}
+	resent, err := b.row(ctx, acquire, []any{workID, holderID, ttl.Microseconds()},
+		&answer.token, &answer.expires, &answer.holder, &answer.remaining)
 	switch {
 	case err != nil:
 		return backend.LeaseRecord{}, err
-	case token.Valid:
+	case answer.token.Valid:
 		return backend.LeaseRecord{
 			WorkID: workID, HolderID: holderID,
-			FencingToken: uint64(token.Int64), ExpiresAt: time.UnixMicro(expires.Int64),
+			FencingToken: uint64(answer.token.Int64), ExpiresAt: time.UnixMicro(answer.expires.Int64),
 		}, nil
 	case resent:
 		return backend.LeaseRecord{}, errResent
-	case holder.Valid:
-		return backend.LeaseRecord{}, b.held(workID, holder.String, time.Duration(remaining.Int64)*time.Microsecond) //nolint:contextcheck // the listener outlives the call
+	case answer.holder.Valid:
+		return backend.LeaseRecord{}, b.held(workID, answer.holder.String, time.Duration(answer.remaining.Int64)*time.Microsecond) //nolint:contextcheck // the listener outlives the call
 	}
 	// Somebody else took the lapsed row while this attempt waited for it.
 	s, err := b.why(ctx, workID)
@@ -300,8 +301,9 @@ func (b *Backend) write(ctx context.Context, name string, record backend.LeaseRe
 	if record.FencingToken > math.MaxInt64 {
 		return false, backend.ErrFenced
 	}
-	args = append([]any{record.WorkID, record.HolderID, int64(record.FencingToken)}, args...)
-	return b.row(ctx, name, args)
+	all := make([]any, 0, 4+len(args)) // row adds one
+	all = append(all, record.WorkID, record.HolderID, int64(record.FencingToken))
+	return b.row(ctx, name, append(all, args...))
 }
 
 // exitMode reads a stored exit. Text that it does not know counts as expired.

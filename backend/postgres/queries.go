@@ -7,6 +7,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"unicode/utf8"
@@ -160,7 +161,7 @@ func (b *Backend) row(ctx context.Context, name string, args []any, dest ...any)
 // calls next.
 func (b *Backend) rows(ctx context.Context, name string, args []any, next func(), dest ...any) (resent bool, err error) {
 	s := &sent{name: name}
-	args = append([]any{s}, args...)
+	args = slices.Insert(args, 0, any(s))
 	read := func(rows *sql.Rows) error { return scan(rows, name, next, dest) }
 	switch in := joined(ctx); {
 	case in != nil:
