@@ -6,8 +6,8 @@
 --       by somebody else (why_batch.sql tells which)
 -- Locked in one order, and what is locked already is left out: a batch that waited
 -- would do so with the locks of all its leases. The greater of the two times: see
--- renew.sql. IN, which is hashed: the planner takes what was locked for one row, and
--- would join it to what was renewed row by row.
+-- renew.sql. ANY and IN instead of joins: the planner expects few rows of what was
+-- locked and of what is live, and would join them to others row by row.
 WITH asked AS (
     SELECT *
     FROM unnest(($2::text)::text[], ($3::text)::text[], ($4::text)::bigint[])
@@ -23,8 +23,7 @@ WITH asked AS (
     UPDATE worklease_leases AS l
     SET expires_at = greatest(l.updated_at, statement_timestamp()) + $5::bigint * interval '1 microsecond',
         updated_at = greatest(l.updated_at, statement_timestamp())
-    FROM locked
-    WHERE l.work_id = locked.work_id
+    WHERE l.work_id = ANY (ARRAY(SELECT work_id FROM locked))
       AND l.exit_mode IS NULL AND l.expires_at > statement_timestamp()
     RETURNING l.work_id, l.holder_id, l.fencing_token
 )
