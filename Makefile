@@ -16,7 +16,7 @@ help: ## print the targets
 
 .PHONY: test
 test: postgres ## every test of every module, PostgreSQL included, and a tally
-	@go run ./internal/tally -race -count=1 -timeout=20m
+	@go run ./internal/tally -race -count=1 -timeout=20m -p 4 # they wait more than they work
 	@go test -count=1 ./internal/baseline # allocations, which the race detector changes
 
 .PHONY: test-long

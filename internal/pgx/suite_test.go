@@ -31,14 +31,13 @@ var db *sql.DB
 
 var _ = BeforeSuite(func() {
 	db = pgtest.OpenDriver("pgx", pgtest.Database())
+	db.SetMaxIdleConns(64)
+	db.SetMaxOpenConns(64)
 	pgtest.ApplySchema(db, "")
 	pgtest.ApplySchema(db, schema)
 })
 
 var _ = Describe("PostgreSQL through pgx", conformance.RunSuite(newBackend()))
-
-var _ = Describe("PostgreSQL through pgx, in a schema of its own, for a pooler",
-	conformance.RunSuite(newBackend(postgres.WithSchema(schema), postgres.WithTransactionPooler())))
 
 var _ = Describe("Transactions through pgx", pgtest.TransactionSuite(newBackend(), theDB))
 

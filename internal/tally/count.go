@@ -117,14 +117,16 @@ func (p *tests) result(e event) count {
 	return c
 }
 
+// report writes at once what there is to say of a package.
 func (p *tests) report(w io.Writer, e event) {
+	var text strings.Builder
 	if e.Action == "fail" {
-		fmt.Fprint(w, p.output.String())
+		text.WriteString(p.output.String())
 	}
-	if p.count == (count{}) {
-		return
+	if p.count != (count{}) {
+		fmt.Fprintf(&text, "%-4s %-60s %5d %8.1fs\n", e.Action, e.Package, p.count.ran(), e.Elapsed)
 	}
-	fmt.Fprintf(w, "%-4s %-60s %5d %8.1fs\n", e.Action, e.Package, p.count.ran(), e.Elapsed)
+	fmt.Fprint(w, text.String())
 }
 
 var (

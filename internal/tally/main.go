@@ -6,7 +6,7 @@
 //	go run ./internal/tally -matrix file
 //
 // It goes through every go.mod below the current directory whose module has Go
-// files. What fails is shown as it comes; at the end stands a line for each
+// files, all of them at once. What fails is shown as it comes; at the end stands a line for each
 // module, and last the total. It fails on any test that failed, and on any that
 // was skipped or is pending, and on a module that ran none, so that nothing is
 // left out in silence. With -modules it only lists where the modules are.
@@ -20,12 +20,14 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -55,18 +57,27 @@ func run(flags []string) error {
 		fmt.Println(strings.Join(dirs, "\n"))
 		return nil
 	}
+	// At once: most specs wait for servers and clocks.
 	var (
-		results []module
+		all     sync.WaitGroup
+		results = make([]module, len(dirs))
+		errs    = make([]error, len(dirs))
+		out     = &shared{w: os.Stdout}
 		total   count
 	)
-	for _, dir := range dirs {
-		start := time.Now()
-		c, err := test(dir, flags)
-		if err != nil {
-			return err
-		}
-		results = append(results, module{dir, c, time.Since(start)})
-		total = total.plus(c)
+	for i, dir := range dirs {
+		all.Go(func() {
+			start := time.Now()
+			c, err := test(dir, flags, out)
+			results[i], errs[i] = module{dir, c, time.Since(start)}, err
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, m := range results {
+		total = total.plus(m.count)
 	}
 	fmt.Printf("\n%-32s %8s %8s %8s\n", "module", "specs", "skipped", "seconds")
 	for _, m := range results {
@@ -92,8 +103,8 @@ func verdict(results []module) error {
 	return errors.Join(errs...)
 }
 
-// test runs the tests of the module in dir.
-func test(dir string, flags []string) (count, error) {
+// test runs the tests of the module in dir and shows what read does.
+func test(dir string, flags []string, shown io.Writer) (count, error) {
 	args := append([]string{"test", "-json"}, flags...)
 	cmd := exec.Command("go", append(args, "./...")...)
 	cmd.Dir = dir
@@ -105,7 +116,7 @@ func test(dir string, flags []string) (count, error) {
 	if err := cmd.Start(); err != nil {
 		return count{}, err
 	}
-	c, err := read(bufio.NewReader(out), os.Stdout)
+	c, err := read(bufio.NewReader(out), shown)
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", dir, errors.Join(err, cmd.Wait()))
 	}
@@ -114,6 +125,18 @@ func test(dir string, flags []string) (count, error) {
 		return c, fmt.Errorf("%s: go test: %w", dir, err)
 	}
 	return c, nil
+}
+
+// shared is a writer for several at once.
+type shared struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
 }
 
 // modules lists the directories under root that hold a go.mod and, outside
