@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.root, "root", "../..", "the repository")
 	flags.StringVar(&o.docs, "docs", "", "where the report goes; its docs unless set")
 	flags.IntVar(&o.rounds, "rounds", 5, "how often everything is measured; with -growth and 0 only sizes are")
-	flags.DurationVar(&o.length, "length", time.Second, "of each turn; pgbench takes whole seconds")
+	flags.DurationVar(&o.length, "length", 2*time.Second, "of each turn; pgbench takes whole seconds")
 	flags.StringVar(&o.only, "only", "", "only tables whose name contains this")
 	flags.BoolVar(&o.growth, "growth", false, "look at tables that grow, in place of comparing")
 	flags.DurationVar(&o.hold, "hold", time.Hour, "with -growth: how long leases are held, to see the table grow; 0 for not at all")

@@ -72,6 +72,12 @@ func Hold(ctx context.Context, s *Store, on measure.Meter, leases int, batched b
 	if err := pacing.Sleep(ctx, HeldTTL/2); err != nil {
 		return Held{}, err
 	}
+	// The last may be under way.
+	for until := time.Now().Add(HeldTTL / 4); h.renewed.Load() < int64(leases) && time.Now().Before(until); {
+		if err := pacing.Sleep(ctx, 10*time.Millisecond); err != nil {
+			return Held{}, err
+		}
+	}
 	h.stop()
 	if err := h.db.Close(); err != nil {
 		return Held{}, err
