@@ -88,7 +88,8 @@ var _ = Describe("List of many rows", func() {
 			}
 		}
 		for n := range rows {
-			Expect(seen).To(HaveKeyWithValue(fmt.Sprintf("stays-%d", n+1), 1))
+			id := fmt.Sprintf("stays-%d", n+1)
+			Expect(seen[id]).To(Equal(1), id)
 		}
 		for id, times := range seen {
 			Expect(times).To(Equal(1), id)
