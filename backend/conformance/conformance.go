@@ -36,8 +36,8 @@
 //
 //	var _ backend.Lister = (*Backend)(nil)
 //
-// A backend whose checkpoints can be part of a
-// transaction has a suite more, [RunTransactionSuite].
+// A backend whose checkpoints can be part of a transaction has a suite more,
+// [RunTransactionSuite].
 //
 // # Not guaranteed
 //

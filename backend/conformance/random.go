@@ -15,8 +15,8 @@ import (
 )
 
 func randomSpecs(s *subject) {
-	It("agree with the model in 120 sequences of 50", limit, func(ctx SpecContext) {
-		for n := 0; n < 120; n += 8 {
+	It("agree with the model in 200 sequences of 50", limit, func(ctx SpecContext) {
+		for n := 0; n < 200; n += 8 {
 			s.sweep(ctx, true) // so that later sweeps count this group's rows alone
 			group := make([]*walk, 8)
 			for i := range group {

@@ -301,9 +301,8 @@ func (b *Backend) write(ctx context.Context, name string, record backend.LeaseRe
 	if record.FencingToken > math.MaxInt64 {
 		return false, backend.ErrFenced
 	}
-	all := make([]any, 0, 4+len(args)) // row adds one
-	all = append(all, record.WorkID, record.HolderID, int64(record.FencingToken))
-	return b.row(ctx, name, append(all, args...))
+	args = append([]any{record.WorkID, record.HolderID, int64(record.FencingToken)}, args...)
+	return b.row(ctx, name, args)
 }
 
 // exitMode reads a stored exit. Text that it does not know counts as expired.

@@ -6,10 +6,10 @@
 //	go run ./internal/tally -matrix file
 //
 // It goes through every go.mod below the current directory whose module has Go
-// files, all of them at once. What fails is shown as it comes; at the end stands a line for each
-// module, and last the total. It fails on any test that failed, and on any that
-// was skipped or is pending, and on a module that ran none, so that nothing is
-// left out in silence. With -modules it only lists where the modules are.
+// files, all of them at once. What fails is shown as it comes; at the end stands a
+// line for each module, and last the total. It fails on any test that failed, and on
+// any that was skipped or is pending, and on a module that ran none, so that nothing
+// is left out in silence. With -modules it only lists where the modules are.
 //
 // With -matrix it runs PostgreSQL's specs alone, on each version of the server,
 // with each version of Go and through each driver, and writes into file what they

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/aetomala/worklease/internal/bench/measure"
-
 	"github.com/aetomala/worklease/internal/testkit/daemon"
 )
 

@@ -17,7 +17,6 @@ import (
 	_ "github.com/lib/pq" // the driver of the administration
 
 	"github.com/aetomala/worklease/internal/bench/measure"
-
 	"github.com/aetomala/worklease/internal/testkit/daemon"
 )
 

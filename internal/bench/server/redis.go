@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/aetomala/worklease/internal/bench/measure"
-
 	"github.com/aetomala/worklease/internal/testkit/daemon"
 )
 
