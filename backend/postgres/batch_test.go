@@ -7,17 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lib/pq"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/aetomala/worklease/backend"
 	"github.com/aetomala/worklease/internal/testkit/pgtest"
 )
-
-// rowsQuerier is a *sql.DB or a *sql.Tx.
-type rowsQuerier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
 
 var _ = Describe("A batch of renewals", func() {
 	take := func(ctx context.Context, b backend.Backend, n int) []backend.LeaseRecord {
@@ -55,15 +51,15 @@ var _ = Describe("A batch of renewals", func() {
 		Expect(renewed).To(Equal(9))
 	}, SpecTimeout(bound))
 
-	// planned returns how the server would renew leases called work-0, work-1 ….
-	planned := func(ctx context.Context, q rowsQuerier, n int) string {
+	// planned returns how db would renew leases called work-0, work-1 ….
+	planned := func(ctx context.Context, db *sql.DB, n int) string {
 		GinkgoHelper()
-		ids, holders, tokens := make([]string, n), make([]string, n), make([]string, n)
+		ids, holders, tokens := make([]string, n), make([]string, n), make([]int64, n)
 		for i := range n {
-			ids[i], holders[i], tokens[i] = fmt.Sprint("work-", i), "a", fmt.Sprint(i+1)
+			ids[i], holders[i], tokens[i] = fmt.Sprint("work-", i), "a", int64(i+1)
 		}
-		array := func(all []string) string { return "{" + strings.Join(all, ",") + "}" }
-		rows, err := q.QueryContext(ctx, "EXPLAIN (COSTS OFF) "+open().Text("renew_batch"), "renew_batch", array(ids), array(holders), array(tokens), 1)
+		rows, err := db.QueryContext(ctx, "EXPLAIN (COSTS OFF) "+open().Text("renew_batch"),
+			"renew_batch", pq.Array(ids), pq.Array(holders), pq.Array(tokens), 1)
 		Expect(err).NotTo(HaveOccurred())
 		defer func() { _ = rows.Close() }()
 		var plan strings.Builder
@@ -79,26 +75,20 @@ var _ = Describe("A batch of renewals", func() {
 	// Nothing waits here, so that the order cannot be seen from outside; but batches
 	// that wait and lock the same rows in different orders deadlock.
 	It("locks its rows in the order of their work IDs", func(ctx SpecContext) {
-		tx, err := db.BeginTx(ctx, nil)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { _ = tx.Rollback() })
-		_, err = tx.ExecContext(ctx, `SET LOCAL enable_indexscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_mergejoin = off`)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(planned(ctx, tx, 1)).To(MatchRegexp(`LockRows\n +-> +Sort\n +Sort Key: l\.work_id\n`))
+		sorting := ownSchema(true)
+		for _, way := range []string{"enable_indexscan", "enable_bitmapscan", "enable_mergejoin"} {
+			sorting = with(sorting, way, "off")
+		}
+		Expect(planned(ctx, pgtest.Open(sorting), 1)).To(MatchRegexp(`LockRows\n +-> +Sort\n +Sort Key: l\.work_id\n`))
 	}, SpecTimeout(bound))
 
 	It("compares no row with each other, though the planner knows of no live lease", func(ctx SpecContext) {
 		own := pgtest.Open(ownSchema(true))
-		for _, statement := range []string{
-			`INSERT INTO worklease_leases (work_id, holder_id, fencing_token, expires_at)
-			 SELECT 'work-' || n, 'a', n + 1, statement_timestamp() - interval '1 hour' FROM generate_series(0, 999) AS n`,
-			`VACUUM (ANALYZE) worklease_leases`,
-			`UPDATE worklease_leases SET expires_at = statement_timestamp() + interval '1 hour'`,
-			`UPDATE worklease_leases SET expires_at = statement_timestamp() + interval '2 hours'`,
-		} {
-			_, err := own.ExecContext(ctx, statement)
-			Expect(err).NotTo(HaveOccurred())
-		}
+		exec(ctx, own, `INSERT INTO worklease_leases (work_id, holder_id, fencing_token, expires_at)
+			SELECT 'work-' || n, 'a', n + 1, statement_timestamp() - interval '1 hour' FROM generate_series(0, 999) AS n`)
+		exec(ctx, own, `VACUUM (ANALYZE) worklease_leases`)
+		exec(ctx, own, `UPDATE worklease_leases SET expires_at = statement_timestamp() + interval '1 hour'`)
+		exec(ctx, own, `UPDATE worklease_leases SET expires_at = statement_timestamp() + interval '2 hours'`)
 		Expect(planned(ctx, own, 500)).NotTo(ContainSubstring("Join Filter"))
 	}, SpecTimeout(bound))
 

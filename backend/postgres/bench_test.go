@@ -91,7 +91,7 @@ func benchBackend(b *testing.B) *benched {
 		b.Fatal(err)
 	}
 	w := &wire.Wire{}
-	connector.Dialer(w)
+	connector.Dialer(w.Dialer())
 	db := sql.OpenDB(connector)
 	b.Cleanup(func() { _ = db.Close() })
 	p, err := postgres.New(db)

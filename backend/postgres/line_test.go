@@ -2,17 +2,17 @@ package postgres_test
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"io"
 	"net"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/lib/pq"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/aetomala/worklease/internal/testkit/wire"
 )
 
 // line is the network between lib/pq and the server. It counts what is sent and
@@ -47,7 +47,7 @@ func openLine(dsn string) (*line, *sql.DB) {
 	l := &line{}
 	connector, err := pq.NewConnector(dsn)
 	Expect(err).NotTo(HaveOccurred())
-	connector.Dialer(l)
+	connector.Dialer(wire.Dialer(func(conn net.Conn) net.Conn { return &end{Conn: conn, line: l} }))
 	over := sql.OpenDB(connector)
 	DeferCleanup(over.Close)
 	return l, over
@@ -106,24 +106,6 @@ func (l *line) note(message []byte) error {
 	err := l.cut.err
 	l.cut = nil
 	return err
-}
-
-func (l *line) Dial(network, address string) (net.Conn, error) {
-	return l.DialContext(context.Background(), network, address)
-}
-
-func (l *line) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return l.DialContext(ctx, network, address)
-}
-
-func (l *line) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return &end{Conn: conn, line: l}, nil
 }
 
 // end is one connection's.

@@ -31,7 +31,7 @@ var _ = Describe("Round trips", Ordered, func() {
 		connector, err := pq.NewConnector(dsn)
 		Expect(err).NotTo(HaveOccurred())
 		w = &wire.Wire{}
-		connector.Dialer(w)
+		connector.Dialer(w.Dialer())
 		db := sql.OpenDB(connector)
 		DeferCleanup(db.Close)
 		b, err = postgres.New(db)
