@@ -17,7 +17,7 @@ help: ## print the targets
 .PHONY: test
 test: postgres ## every test of every module, PostgreSQL included, and a tally
 	@go run ./internal/tally -race -count=1 -timeout=20m -p 4 # they wait more than they work
-	@go test -count=1 ./internal/baseline # allocations, which the race detector changes
+	@go test -count=1 ./internal/baseline ./worker # what is allocated, which the race detector changes
 
 .PHONY: test-long
 test-long: postgres ## the specs that take minutes, of the build tag long
